@@ -185,8 +185,11 @@ class LineBuffer {
     this.#bytes += bytes;
   }
 
+  /** Writes the lines after the next turn of the event loop: undici sends a request over an idle connection in that turn. */
   flushSoon(): void {
-    this.#immediate ??= setImmediate(() => this.flush());
+    this.#immediate ??= setImmediate(() => {
+      this.#immediate = setImmediate(() => this.flush());
+    });
   }
 
   flush(): void {

@@ -26,14 +26,14 @@ export const MAX_REQUESTS_BYTES = 1024 * 1024;
 export function encodePointer(pointer: Pointer): Buffer | 'malformed' | 'too large' {
   const written = writePointer(pointer);
   if (written === null) return 'malformed';
-  const whole = withinClaims(written);
-  if (whole !== null) {
-    const bytes = Buffer.from(JSON.stringify(whole));
-    if (bytes.byteLength <= SHORT_BYTES) return bytes;
+  const requests = Buffer.from(JSON.stringify(written.requests));
+  if (requests.byteLength <= SHORT_BYTES) {
+    const whole = withinClaims(written);
+    const bytes = whole === null ? null : Buffer.from(JSON.stringify(whole));
+    if (bytes !== null && bytes.byteLength <= SHORT_BYTES) return bytes;
   }
   const claims = Buffer.from(JSON.stringify(written.claims));
   if (written.requests.length === 0) return claims;
-  const requests = Buffer.from(JSON.stringify(written.requests));
   if (requests.byteLength > MAX_REQUESTS_BYTES) return 'too large';
   return Buffer.concat([claims, Buffer.of(LINE_FEED), deflateRawSync(requests, DEFLATE)]);
 }

@@ -83,6 +83,9 @@ test('the lines of a round are written after what is being done, and before any 
   log.event('call.settled', { ...call, round: 1 });
   await Promise.resolve();
   expect(pieces).toEqual([]);
+  // A request over an idle connection is sent in the next turn.
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(pieces).toEqual([]);
   await new Promise((resolve) => setImmediate(resolve));
   expect(pieces.map(eventsIn)).toEqual([['call.parked', 'call.settled']]);
   log.event('call.parked', { ...call, round: 2, questions: 1 });
