@@ -14,6 +14,8 @@ if (isRecentEnough(process.versions.node)) {
   v8.setFlagsFromString('--max-inlined-bytecode-size-cumulative=3000');
   // Most of what a start allocates is garbage soon after. Let go again once it serves (docs/adr/0046).
   v8.setFlagsFromString('--semi-space-growth-factor=1');
+  // The only WebAssembly parses HTTP, and to optimize that takes 10 MB that stay with the process (docs/adr/0047).
+  v8.setFlagsFromString('--wasm-tiering-budget=2000000000');
   // Halves the time to start. The cache stays in this package: one under /tmp could be planted by another user.
   // Where the folder cannot be written, the program starts without a cache.
   module.enableCompileCache(fileURLToPath(new URL('../.compile-cache', import.meta.url)));
