@@ -11,7 +11,8 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import type { TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
-import { retryOf, type NextStep, type TaskCalls, stopElsewhere } from './task-calls.ts';
+import type { NextStep, TaskCalls } from './task-calls.ts';
+import { leavesQuestionOpen, retryOf, stopElsewhere } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;
@@ -224,7 +225,7 @@ export class RunningTask implements WaitingTask {
       const data = objectMember({ ...error }, 'data') ?? {};
       if (data['retryable'] === true) return { type: 'later' };
       const { reason } = data;
-      if (reason === 'invalid_input_response') return { type: 'refused', failure: reply.failure };
+      if (leavesQuestionOpen(reason, sent)) return { type: 'refused', failure: reply.failure };
       const known = reason === 'invalid_request_state' ? callLost(true).error : error;
       this.#change({ statusMessage: known.message });
       this.#end({ status: 'failed', error: { ...known } });

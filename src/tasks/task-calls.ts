@@ -1,5 +1,6 @@
 /** The call of a task, as the task sees it: it retries as a client would, and has the server cancel it. */
 import { sleep, type Clock } from '../lib/clock.ts';
+import type { FailureReason } from '../model/failures.ts';
 import type { RelayedHandle } from '../model/relay.ts';
 import {
   legWithoutNotifications,
@@ -10,6 +11,7 @@ import {
   type WaitingTask,
 } from '../model/request.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
+import type { TaskRecord } from './record.ts';
 
 /** What a task does with its call. */
 export interface TaskCalls {
@@ -49,6 +51,18 @@ export type NextStep =
   /** The call cannot be continued now. */
   | { readonly type: 'later' }
   | { readonly type: 'refused'; readonly failure: Failure };
+
+/** Why answers were not taken, although the call still waits for them. */
+const ANSWERS_NOT_TAKEN: ReadonlySet<unknown> = new Set<FailureReason>([
+  'invalid_input_response',
+  'unauthorized',
+  'request_too_large',
+]);
+
+/** @param sent the retry that failed; without answers, the call itself failed */
+export function leavesQuestionOpen(reason: unknown, sent: TaskRecord['retry']): boolean {
+  return (sent?.inputResponses ?? null) !== null && ANSWERS_NOT_TAKEN.has(reason);
+}
 
 /** How long the call that is taken up again lives, in ms. */
 const LIVES_MS = 10_000;

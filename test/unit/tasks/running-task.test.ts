@@ -100,6 +100,36 @@ describe('an answer that does not fit its question', () => {
   });
 });
 
+describe('answers that did not reach the call', () => {
+  const notTaken = { reason: 'unauthorized', mayHaveActed: 'yes' };
+  const error = { code: -32603, message: 'refused', data: notTaken };
+  const refused: CallReply = { kind: 'failed', failure: { error, httpStatus: 200 } };
+
+  // Rule promoted-21: Answers that the server refused for the credentials of the caller, or that are too large for the
+  // replica that has the call, are refused. The question stays open.
+  test.each(['unauthorized', 'request_too_large'])(
+    'leave the question open: %s',
+    async (reason) => {
+      const { task, replies } = taskTestbed();
+      const answered = task.answer(ANSWERS);
+      await settled();
+      const failure = { error: { ...error, data: { ...notTaken, reason } }, httpStatus: 200 };
+      await replies({ kind: 'failed', failure });
+      expect(await answered).toBe(failure);
+      expect(task.record.state).toEqual({ status: 'input_required', inputRequests: QUESTIONS });
+    },
+  );
+
+  // Rule promoted-21.
+  test('are not what a call lacks that failed before it had any', async () => {
+    const { task, retries, replies } = taskTestbed();
+    task.moved();
+    await replies(refused);
+    expect(retries).toHaveLength(1);
+    expect(task.record.state).toMatchObject({ status: 'failed', error: { message: 'refused' } });
+  });
+});
+
 test('a task is left although the store is away', async () => {
   const keep = () => Promise.reject(new DirectoryUnavailable('timeout', 'away'));
   const store: Partial<TaskStore> = { keep };
