@@ -100,13 +100,14 @@ export class Calls {
     return this.#registry.released.size;
   }
 
-  /** How many parked calls, and tasks, are here that no other process could continue. */
+  /** How many calls that wait for their client, and tasks, no other process could continue. */
   get callsOnlyHere(): number {
-    return this.#registry.all().filter((call) => {
+    const held = this.#registry.all().filter((call) => {
       const { task, state } = call;
       if (task === null) return isDetached(state) && !outlivesProcess(call);
       return !isOver(state) && (task.endsWithProcess || !outlivesProcess(call));
-    }).length;
+    });
+    return held.length + (this.#services.othersCanOpenPointers ? 0 : this.released);
   }
 
   /** Whether a call uses these sessions, or can still use them. */

@@ -17,6 +17,7 @@ export function adviseOn(config: Config, isWritten: (path: FieldPath) => boolean
     ...config.routes.flatMap((route, index) => [
       ...adviseOnCredentials(config, index, isWritten),
       ...adviseOnRates(config, route, index),
+      ...adviseOnRelease(config, route, index),
     ]),
   ];
 }
@@ -120,6 +121,13 @@ function adviseOnRates(
     problems.push({ path: limited.at, text });
   }
   return problems;
+}
+
+function adviseOnRelease({ seal }: Config, { parking }: RouteConfig, index: number): Problem[] {
+  if (parking.release === 'never' || seal.keys.length > 0) return [];
+  const text =
+    'no key is configured, so released calls end with the process: set seal.keys ("mrtr-gateway keygen" prints a key)';
+  return [{ path: ['routes', index, 'parking', 'release'], text }];
 }
 
 function adviseOnCredentials(

@@ -73,6 +73,28 @@ describe('a parked call whose process stops', () => {
   });
 });
 
+describe('a released call whose process stops', () => {
+  // Rule drain-4.
+  test('is left to the server that keeps it', async () => {
+    const { calls } = await parkedCall({ leaveWhenParked: () => true });
+    expect([calls.released, calls.callsOnlyHere]).toEqual([1, 0]);
+  });
+
+  // Rule drain-5.
+  test('is kept as long as the drain allows if no other process can open its pointer', async () => {
+    const options = { leaveWhenParked: () => true, othersCanOpenPointers: false };
+    const { calls, server, retry, asked } = await parkedCall(options);
+    expect([calls.released, calls.callsOnlyHere]).toEqual([1, 1]);
+    const reply = retry(asked, ACCEPT);
+    await settled();
+    server.says.resumed();
+    await settled();
+    server.replies();
+    expect(await reply).toMatchObject({ kind: 'result' });
+    expect([calls.released, calls.callsOnlyHere]).toEqual([0, 0]);
+  });
+});
+
 /** A store that other replicas have, too. @param keep how it takes an outcome */
 function storeThat(keep: Directory['keep']): Directory {
   const store: Partial<Directory> = {

@@ -75,6 +75,11 @@ describe('a warning', () => {
       '',
       /warning: edge\.trustedProxies: .* costs an initialize: /,
     ],
+    [
+      '',
+      '    parking: {release: auto}\n',
+      /warning: routes\[0\]\.parking\.release: .* released calls end with the process: /,
+    ],
   ])('says what is valid but risky: %j', (text, route, line) => {
     const warnings = warningsOf(withRoute(text, route));
     expect(warnings).toEqual([expect.stringMatching(line)]);
@@ -114,6 +119,7 @@ describe('a warning', () => {
     [`edge: {trustedProxies: [10.0.0.1]}\nidentity: {${JWT}, ${METADATA}}\n`],
     ['edge: {trustedProxies: [10.0.0.1]}\n', '    sessions: {scope: call}\n'],
     ['edge: {allowedHosts: [a.example]}\n', '    sessions: {scope: principal}\n'],
+    [KEYS, '    parking: {release: auto}\n'],
   ])('is not given for %j', (text, route = '') => {
     expect(warningsOf(withRoute(text, route))).toEqual([]);
   });
