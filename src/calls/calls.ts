@@ -111,7 +111,7 @@ export class Calls {
   }
 
   /** Whether a call uses these sessions, or can still use them. */
-  use(pool: SessionPool): boolean {
+  isUsing(pool: SessionPool): boolean {
     return this.#registry.all().some((call) => call.services.pool === pool && !isOver(call.state));
   }
 

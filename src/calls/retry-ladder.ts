@@ -42,11 +42,14 @@ interface OwnerReport {
   readonly isSilent: boolean;
 }
 
-/** A call that began here, or `null` if it did not, and the reply to its retry. */
-interface Resumption {
-  readonly call: CallData | null;
-  readonly reply: Promise<CallReply>;
-}
+/** What became of a retry whose call was to go on here. */
+type Resumption =
+  /** The stream of the call is being resumed. */
+  | { readonly type: 'reattached'; readonly call: CallData; readonly reply: Promise<CallReply> }
+  /** The retry is served in another way: its call is here by now or elsewhere, or is replayed, or the process stops. */
+  | { readonly type: 'served'; readonly reply: Promise<CallReply> }
+  /** The client left meanwhile. */
+  | { readonly type: 'left' };
 
 /** How long a retry waits for a stream that an owner which may live may still read, in ms. */
 const STREAM_WAIT_MS = 1_000;
@@ -183,9 +186,9 @@ export class RetryLadder {
     const mayReplay = continuation.replay !== null || needsUrlVisits(continuation);
     if (!mayReattach && !(mayReplay && !(await owner.mayLive()))) return null;
     const resumption = await this.#inTurn(pointer.callId, () => this.#begin(retry, continuation));
-    if (resumption === null) return null;
+    if (resumption.type === 'left') return null;
+    if (resumption.type === 'served') return resumption.reply;
     const { call } = resumption;
-    if (call === null) return resumption.reply;
     const reply = await this.#unlessOwnerReads(call, resumption.reply, owner);
     if (call.isHeldElsewhere) {
       dropCall(call);
@@ -212,30 +215,30 @@ export class RetryLadder {
     }
   }
 
-  /** Claims the call, and begins it here. @returns `null` if the client left meanwhile */
-  async #begin(retry: Retry, continuation: Continuation): Promise<Resumption | null> {
+  /** Claims the call, and begins it here. */
+  async #begin(retry: Retry, continuation: Continuation): Promise<Resumption> {
     const { registry, directory, longestCallMs, reattach } = this.#services;
     const { callId } = retry.pointer;
     const here = this.serveHere(retry);
-    if (here !== null) return { call: null, reply: here };
+    if (here !== null) return { type: 'served', reply: here };
     if (registry.phase === 'closed') {
-      return { call: null, reply: Promise.resolve(failed(STOPPING_FOR_RETRY)) };
+      return { type: 'served', reply: Promise.resolve(failed(STOPPING_FOR_RETRY)) };
     }
     const claim = await directory?.claim(callId, longestCallMs).catch((error: unknown) => {
       // If only the reply was lost, no other replica could take the call.
       directory.release(callId, null).catch(() => {});
       throw error;
     });
-    if (claim?.type === 'held') return { call: null, reply: this.#atHolder(claim.by, retry) };
+    if (claim?.type === 'held') return { type: 'served', reply: this.#atHolder(claim.by, retry) };
     if (claim !== undefined) registry.claimed(callId, claim.epoch);
     if (retry.leg.closed.aborted) {
       registry.unclaim(callId);
-      return null;
+      return { type: 'left' };
     }
-    const resumption =
+    const resumption: Resumption =
       reattach && isResumable(continuation)
-        ? reattachCall(this.#services, retry, continuation)
-        : { call: null, reply: replayCall(this.#services, retry, continuation) };
+        ? { type: 'reattached', ...reattachCall(this.#services, retry, continuation) }
+        : { type: 'served', reply: replayCall(this.#services, retry, continuation) };
     // The retry itself settled the call.
     if (registry.find(callId) === undefined) registry.unclaim(callId);
     return resumption;

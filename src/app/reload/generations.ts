@@ -196,7 +196,7 @@ export class Generations {
   }
 
   #isUsed({ calls, server }: Route): boolean {
-    return !this.#isInForce(server) && calls.use(server.pool);
+    return !this.#isInForce(server) && calls.isUsing(server.pool);
   }
 
   /** Closes a route that is neither configured nor former, and its server if no other route has it. */

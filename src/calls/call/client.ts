@@ -160,13 +160,13 @@ function openRound(state: CallState): number {
 }
 
 /** Has the client retry, if one more call may be parked. */
-export function hold(call: CallData): void {
-  call.feed({ type: 'held', mayPark: call.services.registry.hasRoomToPark(call) });
+export function endHold(call: CallData): void {
+  call.feed({ type: 'holdOver', mayPark: call.services.registry.hasRoomToPark(call) });
 }
 
 /** Tells a client that knows tasks to retry: its call becomes a task then. While the stream is broken, that stays due. */
 export function offerTask(call: CallData): void {
   const { task, request, services } = call;
   call.isTaskDue = task === null && services.promotion(request) !== null;
-  if (call.isTaskDue) hold(call);
+  if (call.isTaskDue) endHold(call);
 }

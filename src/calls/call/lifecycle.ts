@@ -187,7 +187,10 @@ function originOf(
   };
 }
 
-/** Restores the questions that the client has, and the answers that the server got. */
+/**
+ * Restores the questions that the client has, and the answers that the server got.
+ * @param asked how many questions the server has asked so far: the operator's names for the next ones follow these
+ */
 function restore(call: CallData, { questions, keys, replay }: Continuation, asked: number) {
   const restored = questionsOf(call);
   restored.restore(questions, { ...keys, asked });
@@ -198,7 +201,8 @@ function restore(call: CallData, { questions, keys, replay }: Continuation, aske
 }
 
 /**
- * @returns the limits of a call that goes on. It can have begun with others, and was to live at least as long as its pointer
+ * @returns the limits of a call that goes on, from its beginning: the record keeps these. It can have begun with others, and
+ *   was to live at least as long as its pointer
  */
 function limitsOfContinued(
   services: CallServices,
@@ -210,7 +214,7 @@ function limitsOfContinued(
   return { ...limits, callTtlMs: Math.max(limits.callTtlMs, promisedMs) };
 }
 
-/** @returns the limits of a call, part of whose time is over */
+/** @returns the limits of a call whose timers start now, when part of its time is over */
 function limitsLeft(
   { clock }: CallServices,
   limits: CallLimits,

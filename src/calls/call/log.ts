@@ -6,7 +6,7 @@ import { mcpOperation, type Span } from '../../ops/tracing.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
-import { isAttached, isOver, isServed, openRequests } from '../machine/selectors.ts';
+import { isAttached, isDetached, isOver, isServed, openRequests } from '../machine/selectors.ts';
 import type {
   CallEnd,
   CallEvent,
@@ -105,12 +105,12 @@ function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed
   });
 }
 
-const WAITS: ReadonlySet<CallState['name']> = new Set(['parked', 'suspended', 'settled']);
-
 /** Notes whether the call waits for its client now. @returns how long it has waited, if that is over; in ms */
 function noteWaiting(call: CallData): number | null {
   const since = call.waitsSinceMs;
-  if (WAITS.has(call.state.name) === (since !== null)) return null;
+  // While a call is idle the server works on it.
+  const waits = isDetached(call.state) && call.state.name !== 'idle';
+  if (waits === (since !== null)) return null;
   const now = call.services.clock.now();
   call.waitsSinceMs = since === null ? now : null;
   if (since === null) return null;

@@ -9,14 +9,12 @@ import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../mac
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { showEarly } from './asked.ts';
-import { acceptRetry, hold, offerTask, repeatRetries, replyToLegs } from './client.ts';
+import { acceptRetry, endHold, offerTask, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
 import { endWork, logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
-
-const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended']);
 
 /** Creates a call in its first state. */
 export function createCall(
@@ -97,12 +95,13 @@ function freeUnneeded(call: CallData): void {
 /** Offers a task that is due as soon as there is a leg to be told. While there is no place for it, a timer says when to try again. */
 function keepTaskOffer(call: CallData, { type }: CallEvent): void {
   if (!call.isTaskDue) return;
-  if (type !== 'held' && call.state.name === 'running') offerTask(call);
-  else if (type === 'held' && call.state.name === 'idle') call.isTaskDue = false;
+  if (type !== 'holdOver' && call.state.name === 'running') offerTask(call);
+  else if (type === 'holdOver' && call.state.name === 'idle') call.isTaskDue = false;
 }
 
 function phaseOf(state: CallState): CallPhase {
-  if (WAITS_FOR_CLIENT.has(state.name)) return 'parked';
+  // The server has ended a settled call, which is about to give its session back.
+  if (isDetached(state) && state.name !== 'settled') return 'parked';
   return isBroken(state) ? 'interrupted' : 'running';
 }
 
@@ -159,7 +158,7 @@ function expire(call: CallData, timer: TimerName): void {
     case 'redeliver':
       return forgetCall(call);
     case 'hold':
-      return hold(call);
+      return endHold(call);
     default:
       return call.feed({ type: 'expired', timer });
   }

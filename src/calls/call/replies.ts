@@ -1,4 +1,7 @@
-/** What each leg is told, as the reply that its client gets; and the pointer in each `InputRequiredResult`. */
+/**
+ * What each leg is told, as the reply that its client gets; and the pointer in each `InputRequiredResult`. With that pointer a
+ * parked call is released (`parking.release`), since only then is it known whether the pointer has all that a resumption takes.
+ */
 import {
   answersNotTaken,
   CALL_CANCELLED,

@@ -18,7 +18,7 @@ import { errorFromServer } from '../../protocol/translate/cleaning.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts';
-import { isOver, isRunning } from '../machine/selectors.ts';
+import { isOver, awaitsReply } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
 import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
 import { backlogOf, notifyLegs, offerTask } from './client.ts';
@@ -52,12 +52,12 @@ const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {
  * @param freshSession whether a session that was used before must not be taken
  */
 export function launch(call: CallData, freshSession: boolean): void {
-  void sendRequest(call, freshSession, new EventFeeder(call));
+  void sendRequest(call, freshSession, listenFor(call));
 }
 
 /** Resumes the stream of a call that another replica had, with these questions still open. */
 export function reattach(call: CallData, resume: ResumePoint, open: readonly OpenRequest[]): void {
-  void resumeExchange(call, resume, open, new EventFeeder(call, true));
+  void resumeExchange(call, resume, open, listenFor(call, true));
 }
 
 /** Makes a call again whose URLs were visited, in the same session if it lives. */
@@ -112,14 +112,21 @@ export async function postAnswers(
   if (call.generation === generation) call.feed({ type: 'posted' });
 }
 
+/**
+ * Begins to listen to a new exchange of the call. What an earlier one still says is ignored from here on.
+ * @param isReattached whether another replica had the stream and the session before
+ */
+function listenFor(call: CallData, isReattached = false): EventFeeder {
+  call.generation += 1;
+  return new EventFeeder(call, isReattached);
+}
+
 class EventFeeder implements CallListener {
   readonly #call: CallData;
   readonly #generation: number;
   readonly #isReattached: boolean;
 
-  /** @param isReattached whether another replica had the stream and the session before */
-  constructor(call: CallData, isReattached = false) {
-    call.generation += 1;
+  constructor(call: CallData, isReattached: boolean) {
     this.#call = call;
     this.#generation = call.generation;
     this.#isReattached = isReattached;
@@ -255,7 +262,7 @@ function readUrlQuestions(call: CallData, error: JsonRpcErrorObject): OpenReques
 
 /** The stream is gone for good. */
 function receiveLoss(call: CallData, failure: UpstreamFailure): void {
-  if (isForgottenSession(failure) && isRunning(call.state)) return receiveRefusal(call, failure);
+  if (isForgottenSession(failure) && awaitsReply(call.state)) return receiveRefusal(call, failure);
   logUpstreamFailure(call, failure);
   if (failure.code === 'streams_mixed') {
     stopExchange(call, 'the stream of the call brought what belongs to another one');
@@ -278,7 +285,7 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
 /** The server did not take the request. If it forgot the session, the request is sent once more in a new one. */
 function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
   const mayResend = isForgottenSession(failure) && !call.hasNewSession && !call.hasAnswered;
-  if (mayResend && isRunning(call.state)) {
+  if (mayResend && awaitsReply(call.state)) {
     call.hasNewSession = true;
     freeExchange(call, false);
     call.notifications?.forgetProgress();

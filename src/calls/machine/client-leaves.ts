@@ -55,14 +55,14 @@ export const CLIENT_LEAVES: readonly Row[] = [
   row({
     ...TOLD_TO_RETRY,
     rule: 'client-held',
-    on: 'held',
+    on: 'holdOver',
     when: (state, event, limits) => event.mayPark && TOLD_TO_RETRY.when(state, event, limits),
     why: 'no connection waits longer than the operator allows: the client retries (MRTR, state without requests)',
   }),
   row({
     rule: 'client-held-on',
     from: ['running'],
-    on: 'held',
+    on: 'holdOver',
     to: ['running'],
     why: 'there is no place for one more call that waits for its client: this one stays with it until there is',
     when: (state, event, limits) => !event.mayPark && TOLD_TO_RETRY.when(state, event, limits),

@@ -34,8 +34,8 @@ export function isBroken(state: CallState): state is Live {
   return 'stream' in state && state.stream === 'broken';
 }
 
-/** A client waits, and the stream on which the server would reply is open. */
-export function isRunning(state: CallState): boolean {
+/** A client waits for the reply of the server, which asked nothing yet, and the stream for it is open. */
+export function awaitsReply(state: CallState): boolean {
   return state.name === 'running' && state.stream === 'open';
 }
 

@@ -148,7 +148,7 @@ export type CallEvent =
     }
   | { readonly type: 'legClosed'; readonly leg: LegId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
-  | { readonly type: 'held'; readonly mayPark: boolean }
+  | { readonly type: 'holdOver'; readonly mayPark: boolean }
   | { readonly type: 'operatorStops' }
   | { readonly type: 'askerStops' }
   /** `leftMs`: how long the task lives yet. */
@@ -177,7 +177,7 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   postRefused: 'The server has not taken the answers.',
   legClosed: 'A client that waited is gone.',
   expired: 'A time limit is over.',
-  held: 'A client has waited for as long as `calls.maxHold` allows.',
+  holdOver: 'A client has waited for as long as `calls.maxHold` allows.',
   operatorStops: 'The operator cancels the call.',
   askerStops: 'The replica that relayed the retry stops, and its client has to retry elsewhere.',
   givenToTask: 'A task waits for the call from here on.',

@@ -134,7 +134,7 @@ class World {
         this.forgotten = true;
         return;
       case 'hold':
-        return this.feed({ type: 'held', mayPark });
+        return this.feed({ type: 'holdOver', mayPark });
       default:
         return this.feed({ type: 'expired', timer });
     }

@@ -1434,7 +1434,7 @@ const HOLDING: readonly Case[] = [
     rule: 'client-held',
     title: 'a client that has waited for as long as one reply may take is told to retry',
     from: running(),
-    on: { type: 'held', mayPark: true },
+    on: { type: 'holdOver', mayPark: true },
     limits: { maxHoldMs: 60_000 },
     state: idle(),
     effects: [ask([7], 3, []), armPark],
@@ -1443,7 +1443,7 @@ const HOLDING: readonly Case[] = [
     rule: 'client-held-on',
     title: `a client waits on while no further call may be parked (${maxHoldMs} ms)`,
     from: running(),
-    on: { type: 'held', mayPark: false },
+    on: { type: 'holdOver', mayPark: false },
     limits: { maxHoldMs },
     state: running(),
     effects: [{ do: 'arm', timer: 'hold', afterMs: Math.max(maxHoldMs ?? 0, 1_000) }],
@@ -1526,7 +1526,7 @@ describe('with a limit on how long one response may take', () => {
   // Rule time-and-room-3.
   test('it does not count when the rounds are used up: the client waits to the end', () => {
     for (const mayPark of [true, false]) {
-      expect(step(running({ round: 11 }), { type: 'held', mayPark }, limits).row).toBeNull();
+      expect(step(running({ round: 11 }), { type: 'holdOver', mayPark }, limits).row).toBeNull();
     }
   });
 });
@@ -1588,7 +1588,7 @@ describe('what no row mentions changes nothing', () => {
     operatorStops: { type: 'operatorStops' },
     givenToTask: { type: 'givenToTask', leftMs: 1_000 },
     shutOut: { type: 'shutOut' },
-    held: { type: 'held', mayPark: true },
+    holdOver: { type: 'holdOver', mayPark: true },
     evict: { type: 'evict' },
   };
   const NEVER_NEWS: readonly EventName[] = [
@@ -1598,7 +1598,7 @@ describe('what no row mentions changes nothing', () => {
     'resumed',
     'ended',
   ];
-  const HELD: readonly EventName[] = ['held', 'askerStops'];
+  const HELD: readonly EventName[] = ['holdOver', 'askerStops'];
   const LEAVING: readonly EventName[] = ['takenOver', 'ownerReads', 'shutOut'];
   const OVER: readonly EventName[] = [
     ...(['asked', 'withdrawn', 'interrupted', 'legClosed', 'released'] as const),
