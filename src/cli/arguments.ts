@@ -174,7 +174,8 @@ function probeCommand(words: Words, headerLines: readonly string[], env: Environ
   const [url, ...others] = words.operands;
   const upstream = stdioServer(words, env) ?? url;
   if (upstream === undefined) throw new UsageError('"probe" needs a URL: mrtr-gateway probe URL');
-  if (url !== undefined && url !== upstream) throw new UsageError('either a URL or --stdio');
+  if (url !== undefined && url !== upstream)
+    throw new UsageError('a URL cannot be combined with --stdio');
   if (headerLines.length > 0 && url === undefined) {
     throw new UsageError('--header cannot be combined with --stdio');
   }

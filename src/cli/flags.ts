@@ -97,20 +97,21 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'session-scope',
       value: 'SCOPE',
       env: 'MRTR_GATEWAY_SESSION_SCOPE',
-      meaning: 'who shares a session of the server: principal, call, shared',
+      meaning: 'which calls share an upstream session: principal, call, shared',
     },
     {
       name: 'seal-key-file',
       value: 'FILE',
       env: 'MRTR_GATEWAY_SEAL_KEY_FILE',
-      meaning: 'sealing keys, one per line, the newest first, as "keygen --format raw" prints them',
+      meaning:
+        'sealing keys, one per line; the first seals, all open; as "keygen --format raw" prints them',
     },
     {
       name: 'log-level',
       value: 'LEVEL',
       fallback: 'info',
       env: 'MRTR_GATEWAY_LOG_LEVEL',
-      meaning: 'trace, debug, info, warn, error, fatal',
+      meaning: 'least severe level to log: trace, debug, info, warn, error, fatal',
     },
     {
       name: 'log-format',

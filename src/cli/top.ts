@@ -42,7 +42,7 @@ export async function top(
     if (typeof snapshot !== 'string') {
       shown = screenOf(snapshot, { columns, rows: rows - 1, isColored });
     }
-    const note = typeof snapshot === 'string' ? `Stale, trying again: ${snapshot}` : 'q leaves';
+    const note = typeof snapshot === 'string' ? `Stale, trying again: ${snapshot}` : 'q quits';
     const lines = [...shown, note.slice(0, columns)];
     stdout.write(`\u001b[H${lines.map((line) => `${line}\u001b[K`).join('\n')}\u001b[J`);
     await sleep(clock, REFRESH_MS, left);
@@ -60,7 +60,7 @@ async function look(url: string): Promise<LiveSnapshot | string> {
     return `${address.href} responded with HTTP ${response.status}; expected the admin listener of a gateway`;
   } catch (error) {
     if (error instanceof Error && error.name === 'ZodError') {
-      return `${address.href} is not that of a gateway of this version`;
+      return `${address.href} has an unknown format: use the mrtr-gateway version of that gateway`;
     }
     const { cause, message } = error as Error;
     const why = cause instanceof Error && cause.message !== '' ? cause.message : message;

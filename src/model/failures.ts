@@ -154,7 +154,7 @@ export const INVALID_STATE: Failure = callFailure(
 export const FOREIGN_STATE: Failure = callFailure(
   'invalid_request_state',
   'unknown',
-  'Invalid requestState: this gateway did not issue it. If the server did, the call began before the gateway translated for that server, and cannot continue',
+  'Invalid requestState: this gateway did not issue it. If the server issued it before the gateway bridged that server, the call cannot continue',
   { cause: 'not_issued_here' },
 );
 

@@ -93,11 +93,11 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the server could not be told that a task is over, and may go on with its call',
   'task.taken_over': 'the replica that had the task is gone; this one goes on with it',
   'tasks.in_memory':
-    'clients that know tasks get them for long calls: they are kept in this gateway, and end with it. Configure redis to keep them, or set tasks.promote: never',
+    'long calls become tasks for clients that support tasks. Tasks are kept in memory and end with the gateway. Configure redis to keep them, or set tasks.promote: never',
   'tasks.of_servers_only':
-    'replicas share no store: tools that the server itself runs as tasks are tasks for clients, and no other call becomes one. A task ends with its replica. Configure redis to offer more',
+    'replicas share no store: only calls that the server itself runs as tasks become tasks for clients. A task ends with its replica. Configure redis to offer more',
   'tasks.address_too_long':
-    'no call becomes a task: the id of one names the address of its replica, and would have more than 200 characters. Set a shorter relay.advertise or kid in seal.keys, or configure redis',
+    'no call becomes a task: a task id contains the address of its replica, and would exceed 200 characters. Set a shorter relay.advertise or kid in seal.keys, or configure redis',
   'pointer.refused': 'a requestState was refused',
   'passthrough.session_refused': 'a legacy client used a session id that was not sealed for it',
   'passthrough.failed': 'the server did not respond to a request that was passed through',
@@ -117,9 +117,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the collector did not accept traces, and they are dropped. Logged at most once a minute',
   'worker.ended':
     'a worker ended by itself; its parked calls go on where another process can resume them',
-  'config.reloaded': 'the configuration that was loaded is in force',
-  'config.refused':
-    'the configuration that was loaded cannot be used: the earlier one stays in force',
+  'config.reloaded': 'the new configuration is in effect',
+  'config.refused': 'the new configuration was refused: the previous one stays in effect',
   'gateway.draining': 'draining: running calls finish or move to another replica',
   'gateway.calls_lost':
     'calls that wait for their client end with this process, since no other can continue them: drain.parked keeps them until they are answered',
@@ -134,13 +133,13 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'identity.keys_unavailable':
     'the keys of identity.jwks cannot be read; the gateway keeps trying. Without keys it refuses all tokens with 503',
   'edge.refused':
-    'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
+    'the gateway listens on loopback and refused a request with another Host or Origin: if the request is legitimate, add its Host to edge.allowedHosts or its Origin to edge.allowedOrigins',
   'edge.wrong_path':
     'a client of 2026-07-28 sent a request to a path that no route has, so its calls are not parked: give it the URL with one of these paths, without a slash at the end. Logged at most once a minute',
   'relay.failed':
-    'the replica that owns the call, or has the session of a new call, did not accept the request; it is served in another way if there is one',
+    'the replica that owns the call, or has the session of a new call, did not accept the request; the gateway tries another way, if there is one',
   'directory.waiting':
-    'Redis does not respond: the start waits for it as long as redis.startWait says',
+    'Redis does not respond: the gateway waits for it up to redis.startWait, then exits',
   'directory.down':
     'Redis does not respond; calls of lost replicas cannot be resumed until it does',
   'directory.up': 'Redis responds',
@@ -151,9 +150,9 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.key_ephemeral':
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'gateway.homes':
-    'where the calls of a caller find its session; redis, peers: at any replica; workers: at any worker of this gateway; nothing: only in this process, so each replica has its own',
+    'which processes share the sessions of callers: all replicas (redis, peers), the workers of this gateway (workers), or none (nothing)',
   'gateway.homes_apart':
-    'replicas relay to each other, and have neither Redis nor peers: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis or relay.peers, or send all calls of a caller to the same replica',
+    'replicas relay to each other, and have neither Redis nor peers: each keeps a session of its own for the same caller, so state that the server keeps in a session is not available through another replica. Configure redis or relay.peers, or send all calls of a caller to the same replica',
   'peer.down':
     'a replica of relay.peers does not reply. Until it does, the sessions that it had continue at other replicas, if the server still knows them',
   'upstream.refused':
@@ -165,15 +164,15 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'upstream.one_session':
     'one session at a time: callers take turns, and subscriptions get no notifications. configured: by sessions.max or upstream.maxProcesses; refused: the server refused a second session; crashed: it broke the connection each time that a second one was opened',
   'upstream.resumption':
-    'whether the server was seen to send the result of a call at once on a resumed stream; with parking.release: auto, parked calls are released while it does',
+    'whether the server sends results promptly on resumed streams; with parking.release: auto, parked calls are released while it does',
   'session.for_each_call':
     'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
   'session.replaced':
-    'a session that calls had used was replaced: what the server kept in it is gone. The next call that asked for log messages is told',
+    'a session that calls had used was replaced: what the server kept in it is gone. The next call that asks for log messages gets a warning',
   'session.home_unknown':
     'which replica has the session of a caller is not known: the call uses a session of this replica, which may lack the state of the caller',
   'process.crashed':
-    'a process of the server ended by itself, or the gateway ended it for what it wrote; its next use starts another one',
+    'a process of the server exited unexpectedly, or the gateway ended it because of invalid output; the next request starts another one',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
 };

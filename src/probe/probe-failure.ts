@@ -94,7 +94,7 @@ function redirected({ details }: UpstreamFailure, { url }: ProbeAttempt): ProbeF
   const where = target === null ? '' : ` to ${clean(target.origin + target.pathname, 200)}`;
   return new ProbeFailure(
     'redirect',
-    `${url} redirects${where} (HTTP ${details.httpStatus}); redirects are not followed, so give the URL that it leads to`,
+    `${url} redirects${where} (HTTP ${details.httpStatus}); redirects are not followed, so use the target URL`,
   );
 }
 

@@ -39,7 +39,7 @@ function adviseOnListener({ listen, identity, seal }: Config): Problem[] {
 
 function adviseOnActions({ admin, adminActions }: Config): Problem[] {
   if (adminActions === 'none' || admin === null || isLoopback(admin.host)) return [];
-  const text = `${formatAddress(admin)} is open to the network: whoever reaches it can cancel calls`;
+  const text = `${formatAddress(admin)} is open to the network: anyone who reaches it can cancel calls: use a loopback address, or adminActions: none`;
   return [{ path: ['adminActions'], text }];
 }
 

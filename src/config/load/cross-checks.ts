@@ -42,7 +42,7 @@ function checkListeners({ listen, admin, relay }: Config): Problem[] {
   return listeners.flatMap(({ path, address }, index) => {
     const other = listeners.slice(0, index).find((one) => collide(one.address, address));
     if (address === null || other?.address === undefined || other.address === null) return [];
-    const text = `expected another port than that of ${other.name} (${formatAddress(other.address)}), got ${formatAddress(address)}`;
+    const text = `expected a port other than that of ${other.name} (${formatAddress(other.address)}), got ${formatAddress(address)}`;
     return [{ path, text, reads: [other.path] }];
   });
 }
@@ -218,12 +218,13 @@ function checkCallers(
   { listen, identity }: Config,
 ): Problem[] {
   if (upstream.process !== null && publicUrl !== null) {
-    const text = 'expected nothing, since upstream.command names a server that takes no tokens';
+    const text =
+      'expected no publicUrl, since a server over stdio (upstream.command) takes no tokens';
     return [{ path: ['routes', index, 'publicUrl'], text }];
   }
   const isOpen = !isLoopback(listen.host) && identity.source === 'none';
   if (upstream.process === null || !isOpen || sessions.scope === 'shared') return [];
-  const text = `expected shared, or an identity, since upstream.command runs a process for each caller and nobody on ${formatAddress(listen)} can be told apart (or listen on loopback), got ${sessions.scope ?? 'nothing'}`;
+  const text = `expected shared, or an identity, since upstream.command runs a process for each caller and callers on ${formatAddress(listen)} cannot be told apart (or listen on loopback), got ${sessions.scope ?? 'nothing'}`;
   return [{ path: ['routes', index, 'sessions', 'scope'], text }];
 }
 
@@ -298,7 +299,7 @@ function checkIdentity({ identity, routes }: Config): Problem[] {
   const problems: Problem[] = [];
   const at = identity.credentialHeaders.indexOf(identity.header.toLowerCase());
   if (at >= 0) {
-    const text = 'expected another header than identity.header, which names the principal';
+    const text = 'expected a header other than identity.header, which names the principal';
     problems.push({
       path: ['identity', 'credentialHeaders', at],
       text,

@@ -65,7 +65,7 @@ export const limits = section({
   maxMemoryPercent: countOrOff(
     80,
     { min: 10, max: 99 },
-    'The memory in use, in percent of the limit of the control group (a container) or of the heap, beyond which a process takes no more calls than it has then, and fewer the more it uses. It refuses others with `overloaded`. Retries of calls are served.',
+    'The memory in use, in percent of the limit of the control group (a container) or of the heap, above which a process accepts no additional calls, and allows fewer as memory use grows. It refuses others with `overloaded`. Retries of calls are served.',
   ),
   maxEventLoopDelay: durationOrOff(
     '1s',

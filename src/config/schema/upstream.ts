@@ -171,7 +171,7 @@ const circuitBreaker = section({
   consecutiveFailures: countOrOff(
     5,
     { min: 1, max: 1000 },
-    'After how many failures in a row new requests are refused, until the server responds again. A failure is a connection that cannot be opened or that breaks before the response, a status of `statuses`, or no response headers within `headersTimeout` to a message (such as one that cancels a call), to `initialize` or to a request that is passed through. A bridged request whose reply takes too long is none, since other tools may be quick.',
+    'After how many failures in a row new requests are refused, until the server responds again. A failure is a connection that cannot be opened or that breaks before the response, a status of `statuses`, or no response headers within `headersTimeout` to a message (such as one that cancels a call), to `initialize` or to a request that is passed through. A bridged request whose reply takes too long does not count, since other tools may be quick.',
   ),
   openFor: duration(
     '1s',

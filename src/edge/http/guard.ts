@@ -82,13 +82,13 @@ export class Guard {
     const { origin, host = '' } = headers;
     if (host !== this.#allowedHost && !isAllowedHost(host, policy)) {
       refused('Host', host);
-      refuse(response, 403, 'Host not allowed');
+      refuse(response, 403, 'Host not allowed (edge.allowedHosts)');
       return false;
     }
     this.#allowedHost = host;
     if (!isAllowedOrigin(origin, policy)) {
       refused('Origin', origin ?? '');
-      refuse(response, 403, 'Origin not allowed');
+      refuse(response, 403, 'Origin not allowed (edge.allowedOrigins)');
       return false;
     }
     if (Number(headers['content-length'] ?? 0) > maxBodyBytes) {

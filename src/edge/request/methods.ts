@@ -164,7 +164,7 @@ function roundProblem(
   isInteractive: boolean,
 ): string | null {
   if (!isInteractive && (inputResponses !== undefined || requestState !== undefined)) {
-    return 'inputResponses and requestState belong to calls that asked for input';
+    return 'inputResponses and requestState are allowed only in tools/call, prompts/get, resources/read and tasks/update';
   }
   if (requestState !== undefined && typeof requestState !== 'string') {
     return 'params.requestState must be a string';

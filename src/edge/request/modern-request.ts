@@ -165,7 +165,7 @@ function eraOfRequestWithoutClaim(
     if (initialize) {
       return refusedEra(400, {
         code: ErrorCode.headerMismatch,
-        message: `MCP-Protocol-Version says ${MODERN_REVISION}, and the body is a legacy initialize`,
+        message: `MCP-Protocol-Version is ${MODERN_REVISION}, but the body is a legacy initialize; use server/discover`,
       });
     }
     return refusedEra(400, {
@@ -198,7 +198,7 @@ function eraOfReply(body: JsonObject, policy: EraPolicy): Era {
     return { type: 'legacy' };
   }
   return invalidEra(
-    isReply ? 'responses are not accepted here' : 'expected a "method" that is a string',
+    isReply ? 'expected a request, got a response' : 'expected a "method" that is a string',
   );
 }
 

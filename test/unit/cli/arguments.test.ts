@@ -144,7 +144,7 @@ describe('wrong command lines', () => {
     ['--upstream http://a/ --env A=b', '--env needs --stdio'],
     ['--stdio --env UNSET -- b', '--env "UNSET": the variable is not set'],
     ['probe --stdio', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
-    ['probe http://a/ --stdio -- b', 'either a URL or --stdio'],
+    ['probe http://a/ --stdio -- b', 'a URL cannot be combined with --stdio'],
     ['probe --stdio --header A:b -- c', '--header cannot be combined with --stdio'],
     ['probe --stdio --call a -- c', '--call cannot be combined with --stdio'],
     [

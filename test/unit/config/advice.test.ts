@@ -134,7 +134,7 @@ describe('all problems', () => {
     expect(problemsOf(text)).toEqual([
       expect.stringMatching(/^3:20 routes\[0\]\.parking\.ttl: expected at most parking\.callTtl/),
       expect.stringMatching(/^4:14 log\.level: expected one of/),
-      expect.stringMatching(/^5:8 admin: expected another port than that of listen/),
+      expect.stringMatching(/^5:8 admin: expected a port other than that of listen/),
       expect.stringMatching(/^6:18 seal\.audience: expected the environment variable NOWHERE/),
       expect.stringMatching(/^7:1 extra: unknown key/),
     ]);

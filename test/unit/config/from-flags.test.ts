@@ -70,7 +70,7 @@ describe('a wrong value is one line that names the flag', () => {
     [{ sealKey: ':hunter2' }, /^--seal-key\[0\]\.kid: expected a name(?!.*hunter2)/],
     [{ logLevel: 'loud' }, /^--log-level: expected one of .*, got "loud"$/],
     [{ logFormat: 'xml' }, /^--log-format: expected one of .*, got "xml"$/],
-    [{ listen: ':9464' }, /^--admin: expected another port than that of listen/],
+    [{ listen: ':9464' }, /^--admin: expected a port other than that of listen/],
   ])('%j', (values, line) => {
     expect(() => configFromFlags({ upstream, ...values })).toThrow(line);
   });
@@ -106,6 +106,6 @@ describe('flags beside a file', () => {
   });
 
   test('must fit what is in the file', () => {
-    expect(() => overrideConfig(file, { listen: ':2' })).toThrow(/^--admin: expected another port/);
+    expect(() => overrideConfig(file, { listen: ':2' })).toThrow(/^--admin: expected a port other/);
   });
 });

@@ -10,7 +10,7 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['listen: 8080\n', /^3:9 listen: expected an address such as .*, got 8080$/],
     ['listen: "1.2.3.4:99999"\n', /listen: expected an address .*, got "1\.2\.3\.4:99999"$/],
     ['admin: no\n', /^3:8 admin: expected an address .*, or off, got "no"$/],
-    ['admin: 127.0.0.1:8080\n', /^3:8 admin: expected another port than that of listen/],
+    ['admin: 127.0.0.1:8080\n', /^3:8 admin: expected a port other than that of listen/],
     [
       'identity: {source: jwks}\n',
       /^3:20 identity\.source: expected none, header or jwt, got "jwks"$/,
@@ -67,7 +67,7 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['identity: {credentialHeaders: ["a b"]}\n', /expected the name of an HTTP header, got "a b"$/],
     [
       'identity: {source: header, header: X-A, credentialHeaders: [x-a]}\n',
-      /credentialHeaders\[0\]: expected another header than identity\.header, which names/,
+      /credentialHeaders\[0\]: expected a header other than identity\.header, which names/,
     ],
     [`seal: {keys: [{kid: a b, key: ${KEY}}]}\n`, /seal\.keys\[0\]\.kid: expected a name/],
     ['seal: {audience: ""}\n', /^3:18 seal\.audience: expected a name .*, got ""$/],
@@ -94,7 +94,7 @@ describe('each wrong field has one line with its place, its name, what was expec
     ],
     [
       `relay: {listen: ":9464", advertise: "http://a:1"}\n${KEYS}`,
-      /^3:17 relay\.listen: expected another port than that of admin/,
+      /^3:17 relay\.listen: expected a port other than that of admin/,
     ],
     [
       `relay: {listen: "127.0.0.1:0", advertise: "https://a"}\n${KEYS}`,

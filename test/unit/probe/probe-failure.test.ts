@@ -80,7 +80,7 @@ test('a redirect without a target is still named', () => {
   expect(ofAnswer('upstream_protocol_error', { httpStatus: 302 })).toMatchObject({
     code: 'redirect',
     message:
-      'https://a/mcp redirects (HTTP 302); redirects are not followed, so give the URL that it leads to',
+      'https://a/mcp redirects (HTTP 302); redirects are not followed, so use the target URL',
   });
 });
 

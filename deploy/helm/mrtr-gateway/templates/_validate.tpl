@@ -13,7 +13,7 @@
 {{- fail "config.redis.url: it can hold a password; set redis.existingSecret" -}}
 {{- end -}}
 {{- if and $v.config.redis (not $v.redis.existingSecret) -}}
-{{- fail "config.redis is given without redis.existingSecret, the Secret with the URL" -}}
+{{- fail "config.redis needs redis.existingSecret: set it to the Secret with the URL" -}}
 {{- end -}}
 {{- range list "seal" "redis" -}}
 {{- if hasKey $v.secretFiles . -}}
