@@ -206,6 +206,13 @@ export class Calls {
     return true;
   }
 
+  /** Tells the clients of a call that is here to retry, if it only waits for the server. */
+  sendBack(request: EdgeRequest, requestState: string): void {
+    const pointer = this.#open(request, requestState);
+    if (pointer instanceof InvalidRequestState) return;
+    this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
+  }
+
   /**
    * Cancels a call that waits for its client here, for the operator.
    * @param by the address of the operator

@@ -37,7 +37,7 @@ export interface Directory {
    */
   claim(id: Claimable, ttlMs: number): Promise<Claim>;
   /** Returns the holder of the claim, alive or not, or `null` if there is no claim. */
-  holderOf(call: CallId): Promise<{ owner: PointerOwner; epoch: number } | null>;
+  holderOf(id: Claimable): Promise<{ owner: PointerOwner; epoch: number } | null>;
   /**
    * Ends the claim of this replica with this epoch, and no other claim. If the store is away, that is done when it is
    * back, unless it is claimed again before.
@@ -58,9 +58,10 @@ export interface Directory {
   forget(id: Claimable): Promise<void>;
   /**
    * Returns if what `kept` does not find is not there.
+   * @param claimed if there is a claim of this, the store has not lost what it knew of it
    * @throws DirectoryUnavailable for a while after the store was away: it can have lost what live replicas are to keep again
    */
-  requireComplete(): Promise<void>;
+  requireComplete(claimed?: Claimable): Promise<void>;
   /**
    * Calls the listener each time that this replica has a lease again after it had none, since it was frozen or the store
    * lost its data. Meanwhile others could claim what this replica had, and what it kept can be gone.

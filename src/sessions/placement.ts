@@ -3,7 +3,7 @@
  * that all of them share, and keeps the session there, sealed: when that process is gone, the next one goes on with
  * the same session. Credentials are never kept.
  */
-import type { Clock, Timer } from '../lib/clock.ts';
+import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import type { ClaimStore } from '../model/directory.ts';
 import { homeId, sessionId, type HomeId } from '../protocol/ids.ts';
@@ -38,6 +38,8 @@ interface HeldHome {
 
 const VERSION = 1;
 const MAX_SEALED_LENGTH = 8 * 1024;
+/** How long to wait before a claim is tried again that the store did not take, in ms. */
+const RETRY_MS = 250;
 /** Of its time to live, the part after which a claim is renewed. */
 const RENEW_AFTER = 1 / 3;
 
@@ -45,9 +47,13 @@ export class HomePlacement {
   readonly #options: HomePlacementOptions;
   /** The homes that this process has claimed, by the keys of their owners. */
   readonly #held = new Map<string, HeldHome>();
+  /** The sessions of homes that were not claimed when they got them, since the store was away or incomplete. */
+  readonly #unclaimed = new Map<string, SessionPoint>();
   readonly #claiming = new Map<string, Promise<HomeClaim>>();
+  /** Ends when all homes are claimed again, as often as that was asked for. */
+  #claimingAgain: Promise<void> = Promise.resolve();
+  readonly #closed = new AbortController();
   #renewal: Timer | null = null;
-  #isClosed = false;
   #onLost: (key: string) => void = () => {};
 
   constructor(options: HomePlacementOptions) {
@@ -78,16 +84,16 @@ export class HomePlacement {
   }
 
   /** Claims all homes again and keeps their sessions again, since the store may have lost them, or others may have them. */
-  async claimAgain(): Promise<void> {
-    for (const [key, held] of [...this.#held]) {
-      await this.#renew(key, held).catch(() => {});
-    }
+  claimAgain(): Promise<void> {
+    this.#claimingAgain = this.#claimingAgain.then(() => this.#claimAllAgain());
+    return this.#claimingAgain;
   }
 
-  /** Keeps the session of a home, if this process has the home. */
+  /** Keeps the session of a home here: at once if this process has claimed the home, or else when it does. */
   keep(key: string, session: SessionPoint): void {
+    if (this.#closed.signal.aborted) return;
     const held = this.#held.get(key);
-    if (held === undefined) return;
+    if (held === undefined) return void this.#unclaimed.set(key, session);
     held.session = session;
     this.#store(held, session).catch(() => {});
   }
@@ -97,6 +103,7 @@ export class HomePlacement {
    * @param isSessionLeft whether the server still has the session, so that another process can go on with it
    */
   giveUp(key: string, isSessionLeft: boolean): void {
+    this.#unclaimed.delete(key);
     const held = this.#held.get(key);
     if (held === undefined) return;
     this.#held.delete(key);
@@ -111,9 +118,10 @@ export class HomePlacement {
 
   /** Stops to renew the claims. They end with the lease of this process, and the sessions are left to the next. */
   close(): void {
-    this.#isClosed = true;
+    this.#closed.abort();
     this.#renewal?.cancel();
     this.#held.clear();
+    this.#unclaimed.clear();
   }
 
   /** Sends all of it before any later claim of the home. What cannot be told to the store expires there. */
@@ -132,8 +140,11 @@ export class HomePlacement {
     const kept = await store.kept(id);
     const session = kept === null ? null : this.#open(id, kept);
     // The request that waits for it goes on here. Nobody would give the home up, so it is not renewed, and expires.
-    if (this.#isClosed) return { type: 'here', session };
+    if (this.#closed.signal.aborted) return { type: 'here', session };
     this.#held.set(key, { id, epoch: claim.epoch, session });
+    const own = this.#unclaimed.get(key);
+    this.#unclaimed.delete(key);
+    if (own !== undefined) this.keep(key, own);
     this.#renewLater();
     return { type: 'here', session };
   }
@@ -142,7 +153,7 @@ export class HomePlacement {
   async #requireComplete(id: HomeId): Promise<void> {
     const { store } = this.#options;
     try {
-      await store.requireComplete();
+      await store.requireComplete(id);
     } catch (error) {
       if ((await store.kept(id)) === null) throw error;
     }
@@ -154,10 +165,24 @@ export class HomePlacement {
   }
 
   async #renewAll(): Promise<void> {
-    // A claim outlives two renewals that fail.
     await this.claimAgain();
     this.#renewal = null;
     if (this.#held.size > 0) this.#renewLater();
+  }
+
+  /** While the store does not respond, others find no claim and open sessions for the same callers. */
+  async #claimAllAgain(): Promise<void> {
+    const { signal } = this.#closed;
+    for (const [key, held] of [...this.#held]) {
+      const isDone = () =>
+        this.#renew(key, held).then(
+          () => true,
+          () => false,
+        );
+      while (!signal.aborted && this.#held.get(key) === held && !(await isDone())) {
+        await sleep(this.#options.clock, RETRY_MS, signal);
+      }
+    }
   }
 
   async #renew(key: string, held: HeldHome): Promise<void> {

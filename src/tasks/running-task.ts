@@ -11,8 +11,9 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import type { TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
+import { TaskSaver } from './task-saver.ts';
 import type { NextStep, TaskCalls } from './task-calls.ts';
-import { leavesQuestionOpen, retryOf, stopElsewhere } from './task-calls.ts';
+import { endLeg, leavesQuestionOpen, retryOf, stopElsewhere } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;
@@ -36,8 +37,6 @@ const ACKNOWLEDGE_MS = 250;
 const LEAVE_MS = 2_000;
 /** The least interval that a server can ask for, in ms. */
 const MIN_POLL_INTERVAL_MS = 500;
-/** How long the store keeps a record longer than the task lives, in ms. */
-const STORED_LONGER_MS = 60_000;
 const PROGRESS_TOKEN = 'task';
 
 export class RunningTask implements WaitingTask {
@@ -49,14 +48,15 @@ export class RunningTask implements WaitingTask {
   #caller: Caller;
   /** Closes the leg that waits for the call; `null` while none does. */
   #waiting: AbortController | null = null;
+  /** The reply to that leg. */
+  #served: Promise<unknown> = Promise.resolve();
   /** Whether the call has moved since the task last looked at it. */
   #hasMoved = false;
   /** Whether another replica had the task, which was taken for dead. */
   #isTakenOver = false;
   #isGone = false;
   #expiry: Timer;
-  #saving: Promise<void> | null = null;
-  #isSaved = true;
+  readonly #saver: TaskSaver;
   readonly #watchers = new Set<() => void>();
   readonly #over = new AbortController();
 
@@ -65,6 +65,13 @@ export class RunningTask implements WaitingTask {
     this.#record = record;
     this.#caller = caller;
     this.#expiry = options.clock.setTimer(this.leftMs, () => this.#expire());
+    const { key, store, clock } = options;
+    this.#saver = new TaskSaver({
+      ...{ key, store, clock },
+      record: () => this.#record,
+      gone: this.#over.signal,
+      onEndKept: () => this.#leaveToHolder(),
+    });
   }
 
   get record(): TaskRecord {
@@ -153,7 +160,8 @@ export class RunningTask implements WaitingTask {
     // What its call was left with, such as a question that had just come, is on its way here.
     if (this.#waiting !== null) await new Promise(setImmediate);
     const late = () => sleep(this.#options.clock, LEAVE_MS, this.#over.signal);
-    if (this.#saving !== null) await Promise.race([this.#saving, late()]);
+    const { saving } = this.#saver;
+    if (saving !== null) await Promise.race([saving, late()]);
     this.#goAway();
   }
 
@@ -165,9 +173,10 @@ export class RunningTask implements WaitingTask {
   async claimAgain(): Promise<boolean> {
     if (this.#isGone) return true;
     const isOurs = await this.#options.claim().catch(() => null);
-    if (isOurs === true) this.#save();
+    if (this.#isGone) return true;
+    if (isOurs === true) this.#saver.save();
     // One that has ended here is being saved: nothing undoes that.
-    if (isOurs === false && !isTaskOver(this.#record.state)) this.#goAway();
+    if (isOurs === false && !isTaskOver(this.#record.state)) this.#leaveToHolder();
     return isOurs !== null;
   }
 
@@ -178,18 +187,16 @@ export class RunningTask implements WaitingTask {
 
   /** Ends the task if the replica that had it was alive, and has kept its end meanwhile. */
   async lookForEnd(): Promise<void> {
-    const { key, store } = this.#options;
-    if (store === null || !this.#isTakenOver || isTaskOver(this.#record.state)) return;
-    const kept = await store.find(key).catch(() => null);
-    if (kept === null || !isTaskOver(kept.state) || this.#isGone) return;
+    if (!this.#isTakenOver || isTaskOver(this.#record.state)) return;
+    const kept = await this.#saver.endKept();
+    if (kept === null) return;
     const { state, statusMessage } = kept;
     this.#change({ state, statusMessage, retry: null });
   }
 
   /** Keeps the record in the store. @throws DirectoryUnavailable */
-  async keep(): Promise<void> {
-    const { key, store } = this.#options;
-    await store?.keep(key, this.#record, this.leftMs + STORED_LONGER_MS);
+  keep(): Promise<void> {
+    return this.#saver.keep();
   }
 
   /** Waits for the call until it asks or ends. @returns the failure of an answer that does not fit */
@@ -201,7 +208,9 @@ export class RunningTask implements WaitingTask {
       const waiting = new AbortController();
       this.#waiting = waiting;
       this.#hasMoved = false;
-      const reply = await calls.serve(this.#requestOf(retry), this.#legOf(waiting.signal));
+      const served = calls.serve(this.#requestOf(retry), this.#legOf(waiting.signal));
+      this.#served = served;
+      const reply = await served;
       if (this.#waiting !== waiting) return null;
       this.#waiting = null;
       const next = this.#take(reply, retry);
@@ -211,7 +220,9 @@ export class RunningTask implements WaitingTask {
         if (this.#asked !== null) return next.failure;
       } else if (next.type === 'later') {
         await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
-        if (!(await this.#options.claim().catch(() => true))) this.#goAway();
+        // It can have gone meanwhile, and given its claim back.
+        if (!this.#isGone && !(await this.#options.claim().catch(() => true)))
+          this.#leaveToHolder();
       } else if (next.type === 'shown' && !this.#hasMoved) return null;
     }
   }
@@ -271,37 +282,16 @@ export class RunningTask implements WaitingTask {
   }
 
   #change(to: Partial<TaskRecord>): void {
+    if (this.#isGone) return;
     const isVisible = to.state !== undefined || to.statusMessage !== undefined;
     const updatedAtMs = isVisible ? this.#options.clock.now() : this.#record.updatedAtMs;
     this.#record = { ...this.#record, ...to, updatedAtMs };
-    this.#save();
+    this.#saver.save();
     if (isVisible) for (const tell of [...this.#watchers]) tell();
   }
 
   #end(state: TaskState): void {
     this.#change({ state, retry: null });
-  }
-
-  /** Saves the record, and what changes meanwhile after that. While the store is away, this process knows more. */
-  #save(): void {
-    this.#isSaved = false;
-    if (this.#options.store === null) return;
-    this.#saving ??= this.#saveChanges().finally(() => (this.#saving = null));
-  }
-
-  async #saveChanges(): Promise<void> {
-    while (!this.#isSaved) {
-      this.#isSaved = true;
-      try {
-        await this.keep();
-      } catch {
-        this.#isSaved = false;
-        await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
-        if (this.#isGone) return;
-      }
-    }
-    // Any replica can serve it now.
-    if (isTaskOver(this.#record.state)) this.#goAway();
   }
 
   #changed(atMostMs: number): Promise<void> {
@@ -324,6 +314,16 @@ export class RunningTask implements WaitingTask {
     this.#waiting?.abort();
     if (request === null || isHere) return;
     void stopElsewhere(calls, clock, request).then((isStopped) => isStopped || onNotStopped());
+  }
+
+  /** Leaves the task to the replica that has claimed it. Its leg would keep the call from ending when that one cancels it. */
+  #leaveToHolder(): void {
+    const { retry } = this.#record;
+    const isWaiting = this.#waiting !== null;
+    this.#goAway();
+    if (retry === null || !isWaiting) return;
+    const { calls, clock } = this.#options;
+    void endLeg(calls, clock, this.#requestOf(retry), this.#served);
   }
 
   /** The time of the task is over: nothing of it is left. */

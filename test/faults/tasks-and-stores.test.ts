@@ -168,7 +168,7 @@ test('a replica whose task was taken over while it was frozen serves the task of
 });
 
 // Rule shared-15: A task that ended while its replica could not reach Redis has ended for all when the replica can reach it
-// again, also if another one took it over meanwhile.
+// again, also if another one took it over meanwhile, unless it has ended there by then.
 test('a task that ends while its replica is cut off from Redis has ended for all when it is back', async () => {
   const { tools, effects } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);

@@ -90,6 +90,8 @@ export class Questions {
   ): QuestionDecision {
     this.#asked += 1;
     this.#idCharacters += String(id).length;
+    // In another session a call can be asked under an id that it was asked under before.
+    this.#withdrawn.delete(id);
     const translation = translateServerRequest(method, params, profile, revision);
     if (translation.type === 'refuse') {
       if (translation.requiredCapabilities !== null) {

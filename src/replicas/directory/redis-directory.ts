@@ -1,6 +1,6 @@
 /** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
 import type { Clock, Timer } from '../../lib/clock.ts';
-import { isHomeId, type CallId } from '../../protocol/ids.ts';
+import { isHomeId } from '../../protocol/ids.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import { CLAIM, RELEASE, readClaim, writeOwner, type ClaimRecord } from './claim-record.ts';
 import {
@@ -136,8 +136,8 @@ export class RedisDirectory implements Directory {
     }
   }
 
-  async holderOf(call: CallId): Promise<ClaimRecord | null> {
-    const text = await this.#run((redis) => redis.get(this.#callKey(call, 'claim')));
+  async holderOf(id: Claimable): Promise<ClaimRecord | null> {
+    const text = await this.#run((redis) => redis.get(this.#callKey(id, 'claim')));
     return text === null ? null : this.#read(text);
   }
 
@@ -185,9 +185,11 @@ export class RedisDirectory implements Directory {
   }
 
   /** Data that was lost is kept again when each replica has renewed its lease: what is gone is seen from a lease that is gone. */
-  async requireComplete(): Promise<void> {
+  async requireComplete(claimed?: Claimable): Promise<void> {
     const isNew = await this.#run((redis) => this.#ownLease.isNew(redis));
-    if (!this.#up || isNew) throw this.#incomplete();
+    if (this.#up && !isNew) return;
+    const holder = claimed === undefined ? null : await this.holderOf(claimed);
+    if (holder === null) throw this.#incomplete();
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,7 @@
 /** Which process has a home, while homes come and go. */
 import { expect, test } from 'vitest';
+import { DirectoryUnavailable, type ClaimStore } from '../../../src/model/directory.ts';
+import { sessionId } from '../../../src/protocol/ids.ts';
 import { ClaimTable, RemoteClaims } from '../../../src/replicas/directory/claim-table.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { HomePlacement } from '../../../src/sessions/placement.ts';
@@ -53,3 +55,69 @@ test.each(['close', 'abandon'] as const)(
     expect(await two.claim('ada')).toEqual({ type: 'here', session: null });
   },
 );
+
+/** A process with a store that can be away: then it does nothing that it is told. */
+function withStore() {
+  const clock = new ManualClock();
+  const claimed = new Set<unknown>();
+  const kept = new Map<unknown, Uint8Array>();
+  const state = { isAway: false };
+  const taking = async (take: () => void) => {
+    if (state.isAway) throw new DirectoryUnavailable('timeout', 'away');
+    take();
+  };
+  const store: ClaimStore = {
+    claim: (id) => taking(() => claimed.add(id)).then(() => ({ type: 'claimed', epoch: 1 })),
+    release: (id) => taking(() => claimed.delete(id)),
+    keep: (id, sealed) => taking(() => kept.set(id, sealed)),
+    kept: async (id) => kept.get(id) ?? null,
+    forget: (id) => taking(() => kept.delete(id)),
+    requireComplete: () => taking(() => {}),
+  };
+  const ring = createKeyRing([generateKey()], 'home');
+  const options = { store, ring, route: 'mcp', ttlMs: TTL_MS, hasSuccessor: () => true, clock };
+  return { clock, claimed, kept, state, placementOf: () => new HomePlacement(options) };
+}
+
+const POINT = { sessionId: sessionId('session'), revision: '2025-11-25' } as const;
+
+// Rule sessions-24.
+test('homes are claimed again until the store takes them', async () => {
+  const { clock, claimed, state, placementOf } = withStore();
+  const placement = placementOf();
+  await placement.claim('ada');
+  claimed.clear();
+  state.isAway = true;
+  const again = placement.claimAgain();
+  await settled();
+  state.isAway = false;
+  clock.advance(250);
+  await again;
+  expect(claimed.size).toBe(1);
+});
+
+// Rule sessions-24.
+test('a home that closes while the store is away is not claimed again', async () => {
+  const { clock, claimed, state, placementOf } = withStore();
+  const placement = placementOf();
+  await placement.claim('ada');
+  claimed.clear();
+  state.isAway = true;
+  const again = placement.claimAgain();
+  await settled();
+  placement.close();
+  await again;
+  expect([claimed.size, clock.pending]).toEqual([0, 0]);
+});
+
+// Rule sessions-24.
+test('the session that a home got before it could be claimed is kept once it is claimed', async () => {
+  const { state, placementOf } = withStore();
+  const [placement, next] = [placementOf(), placementOf()];
+  state.isAway = true;
+  await expect(placement.claim('ada')).rejects.toThrow(DirectoryUnavailable);
+  placement.keep('ada', POINT);
+  state.isAway = false;
+  await placement.claim('ada');
+  expect(await next.claim('ada')).toEqual({ type: 'here', session: POINT });
+});

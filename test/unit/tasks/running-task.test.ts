@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import { illFormedAnswer } from '../../../src/model/question-failures.ts';
-import type { CallReply, EdgeRequest } from '../../../src/model/request.ts';
+import type { CallReply, EdgeRequest, Leg } from '../../../src/model/request.ts';
 import { taskKey } from '../../../src/protocol/ids.ts';
 import type { JsonObject } from '../../../src/protocol/json.ts';
 import { RunningTask } from '../../../src/tasks/running-task.ts';
@@ -23,9 +23,18 @@ function asking(requestState: string): CallReply {
 function taskTestbed({
   store = null,
   inputResponses = null,
-}: { readonly store?: TaskStore | null; readonly inputResponses?: JsonObject | null } = {}) {
+  isOurs = true,
+}: {
+  readonly store?: TaskStore | null;
+  readonly inputResponses?: JsonObject | null;
+  /** Whether the task is still that of this replica when it claims it. */
+  readonly isOurs?: boolean;
+} = {}) {
   const clock = new ManualClock();
   const retries: EdgeRequest[] = [];
+  const legs: Leg[] = [];
+  /** What the task did with its claim and its call. */
+  const did: string[] = [];
   let reply: (reply: CallReply) => void = () => {};
   const { caller, inputResponses: _none, requestState: _new, ...request } = FIRST;
   const status = inputResponses === null ? 'input_required' : 'working';
@@ -41,15 +50,20 @@ function taskTestbed({
     {
       key: taskKey('task:1'),
       calls: {
-        serve: (retry) => {
+        serve: (retry, leg) => {
           retries.push(retry);
+          legs.push(leg);
           return new Promise((resolve) => (reply = resolve));
         },
         cancelHere: () => true,
+        sendBack: () => void did.push('send back'),
       },
       ...{ store, clock },
-      claim: async () => true,
-      onGone: () => {},
+      claim: async () => {
+        did.push('claim');
+        return isOurs;
+      },
+      onGone: () => void did.push('gone'),
       onNotStopped: () => {},
     },
   );
@@ -57,7 +71,7 @@ function taskTestbed({
     reply(to);
     await settled();
   };
-  return { task, clock, retries, replies };
+  return { task, clock, retries, legs, did, replies };
 }
 
 // Rule promoted-3.
@@ -141,4 +155,44 @@ test('a task is left although the store is away', async () => {
   await left;
   await settled();
   expect(clock.pending).toBe(0);
+});
+
+describe('a task that another replica has taken over', () => {
+  // Rule shared-16.
+  test('keeps nothing any more, and has its call reply to its leg', async () => {
+    const kept: unknown[] = [];
+    const keep = async (_key: unknown, record: unknown) => void kept.push(record);
+    const store: Partial<TaskStore> = { keep };
+    const testbed = taskTestbed({
+      store: store as TaskStore,
+      inputResponses: ANSWERS,
+      isOurs: false,
+    });
+    const { task, clock, legs, did, replies } = testbed;
+    task.begin();
+    await settled();
+    expect(await task.claimAgain()).toBe(true);
+    legs[0]?.notify('notifications/progress', { progressToken: 1, progress: 1, message: 'half' });
+    await settled();
+    expect(kept).toEqual([]);
+    // Its call may have more to do before it can reply.
+    clock.advance(1_000);
+    await settled();
+    expect(did).toEqual(['claim', 'gone', 'send back', 'send back']);
+    expect(legs[0]?.closed.aborted).toBe(false);
+    await replies(asking('round-1'));
+    expect(clock.pending).toBe(0);
+  });
+
+  // Rule shared-16.
+  test('is not claimed again once it is given back', async () => {
+    const { task, clock, did, replies } = taskTestbed({ inputResponses: ANSWERS });
+    task.begin();
+    const error = { code: -32000, message: 'later', data: { retryable: true } };
+    await replies({ kind: 'failed', failure: { error, httpStatus: 200 } });
+    await task.leave();
+    clock.advance(1_000);
+    await settled();
+    expect(did).toEqual(['gone']);
+  });
 });
