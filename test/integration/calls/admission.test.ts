@@ -86,7 +86,7 @@ describe('a rate', () => {
   // Rule admission-1: `limits.ratePerPrincipal` bounds the rate of requests of each caller. Further requests are not
   // sent to the server, and get error -32603 with `data.reason` `rate_limited`, `data.limit` and the time to wait,
   // `data.retryAfterMs`. Others are not affected.
-  // Rule admission-2: A retry, with or without answers, and a request about a task are never refused by a limit: the
+  // Rule admission-2: A retry, with or without answers, and a request about a task are not refused by these limits: the
   // call was admitted before. A retry that is passed through is one more request (admission-8).
   test('of one caller holds for new calls and lists, and not for its retries or for others', async () => {
     const { gateway, url, calls } = await start({
