@@ -38,7 +38,7 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
     const exitCode = interrupted.exitCode();
     if (exitCode !== null) return exitCode;
     host.stderr.write(`mrtr-gateway: ${error.message}\n`);
-    return EXIT.upstream;
+    return error.code === 'unknown_tool' ? EXIT.usage : EXIT.upstream;
   }
 }
 

@@ -2,7 +2,7 @@
 import type { JsonObject } from '../protocol/json.ts';
 import type { ToolEntry } from '../upstream/discovery/listings.ts';
 import { clean } from './print.ts';
-import type { Advice, Findings } from './report.ts';
+import type { Advice, Findings, RealCallReport } from './report.ts';
 
 /** The parts of the upstream URL and headers that the findings omit. */
 export interface ProbeContext {
@@ -152,8 +152,10 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
 function unusedCallNotes(realCall: Findings['realCall']): string[] {
   if (realCall === null) return [];
   const tool = clean(realCall.tool, 100);
+  const problem =
+    realCall.outcome === 'tool-error' ? ` The tool reported an error${said(realCall)}.` : '';
   return [
-    `The call of ${tool} was sent, and verified nothing: that needs a server that replays the missed events of a stream.`,
+    `The call of ${tool} was sent, and verified nothing: that needs a server that replays the missed events of a stream.${problem}`,
   ];
 }
 
@@ -168,9 +170,16 @@ function realCallNote(realCall: Findings['realCall']): string {
       return `The file above does not set it: the probe released the call of ${tool} at its question and resumed it, and the result did not come within 3 seconds of the answer. Results of released calls would arrive about 5 seconds late.`;
     case 'not-asked':
       return `The file above does not set it: ${tool} asked nothing on the stream of its call, so nothing was verified.`;
+    case 'tool-error':
+      return `The file above does not set it: the call of ${tool} asked nothing and ended with an error of the tool${said(realCall)}, so nothing was verified.`;
     case 'failed':
-      return `The file above does not set it: the server did not accept the call of ${tool}.`;
+      return `The file above does not set it: the server did not accept the call of ${tool}${said(realCall)}.`;
   }
+}
+
+/** Returns the words of the server about a call, as the end of a clause. */
+function said({ problem }: RealCallReport): string {
+  return problem === null ? '' : `: "${problem}"`;
 }
 
 function whyNotResumable({ transport, sessions, resumption }: Findings): string {

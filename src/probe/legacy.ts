@@ -21,7 +21,7 @@ import type {
   StandaloneStreamReport,
 } from './report.ts';
 import type { RealCall } from './named-call.ts';
-import { tryRealCall } from './real-call.ts';
+import { refuseUnknownTool, tryRealCall } from './real-call.ts';
 import { tryResumption } from './resumption.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../protocol/meta.ts';
@@ -49,7 +49,7 @@ export interface LegacyProbe extends ProbeTarget {
 /** What is found out from the server itself. */
 export type ServerFindings = Omit<Findings, 'format' | 'url' | 'command'>;
 
-/** Probes the server. @throws UpstreamFailure if no session can be opened */
+/** Probes the server. @throws UpstreamFailure if no session can be opened, ProbeFailure if the server lacks the tool to call */
 export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   const { http, kind, deadline } = probe;
   const session = await Session.open(connector(probe), sessionOptions(probe), deadline);
@@ -61,6 +61,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
       resumptionOf(probe, protocolVersion),
       pingWithoutId(probe, protocolVersion),
     ]);
+    if (probe.call !== null) refuseUnknownTool(probe.call, listings.tools);
     const realCall = await realCallOf(probe, protocolVersion);
     const standaloneStream = standaloneStreamOf(probe, session.standaloneStreamOpen);
     await session.close();
@@ -139,6 +140,7 @@ async function realCallOf(probe: LegacyProbe, revision: string): Promise<RealCal
     tool: call.tool,
     outcome: 'failed' as const,
     answerMs: null,
+    problem: null,
   }));
 }
 

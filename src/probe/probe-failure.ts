@@ -10,6 +10,7 @@ export type ProbeFailureCode =
   | 'not_mcp'
   | 'server_error'
   | 'timeout'
+  | 'unknown_tool'
   | 'interrupted';
 
 export class ProbeFailure extends Error {

@@ -23,6 +23,7 @@ import {
 import { clean } from './print.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
 import type { RealCall } from './named-call.ts';
+import { refuseUnknownTool } from './real-call.ts';
 import type { ProbeReport } from './report.ts';
 
 export interface ProbeOptions {
@@ -107,6 +108,8 @@ function overHttp(
         kind === 'modern'
           ? await probeModern(target)
           : await probeLegacy({ ...target, kind, call });
+      // A server that is called nothing, too.
+      if (call !== null) refuseUnknownTool(call, found.tools);
       const both = modern === null ? {} : { modern: true, onlyModern: onlyModern(modern, found) };
       const findings = { format: 1, url, command: null, ...found, ...both } as const;
       const context = { headerNames, query: config.url.search !== '' };

@@ -3,10 +3,14 @@
  * does: only that shows whether a server sends new events on a resumed stream.
  */
 import { once } from 'node:events';
-import type { JsonObject, JsonValue } from '../protocol/json.ts';
-import { readMessage } from '../protocol/json-rpc.ts';
+import { nearest } from '../config/load/problem.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import type { Listing, ToolEntry } from '../upstream/discovery/listings.ts';
 import { readUntil, replyIn, type ProbeTarget } from './ask.ts';
 import type { RealCall } from './named-call.ts';
+import { clean } from './print.ts';
+import { ProbeFailure } from './probe-failure.ts';
 import type { RealCallReport } from './report.ts';
 
 interface ProbeQuestion {
@@ -23,6 +27,23 @@ const RESULT_WAIT_MS = 3_000;
 /** Some servers send the head of a resumed stream with its first event: they are answered after this time. In ms. */
 const HEAD_WAIT_MS = 3_000;
 const CANCEL_WAIT_MS = 1_000;
+const MAX_PROBLEM_LENGTH = 160;
+
+/** Refuses a tool that is not in a list that was read in full. @throws ProbeFailure with a similar name, if there is one */
+export function refuseUnknownTool(
+  { tool }: RealCall,
+  { items, truncated, problem }: Listing<ToolEntry>,
+): void {
+  const names = items.map(({ name }) => name);
+  if (names.includes(tool) || truncated || problem !== null) return;
+  const meant = nearest(tool, names);
+  const wayOut =
+    meant === null
+      ? 'without --call, the probe lists its tools'
+      : `did you mean ${JSON.stringify(clean(meant, 100))}?`;
+  const written = JSON.stringify(clean(tool, 100));
+  throw new ProbeFailure('unknown_tool', `--call: the server has no tool ${written}; ${wayOut}`);
+}
 
 /**
  * @param headers of a message in the session: its id and the revision
@@ -33,21 +54,43 @@ export async function tryRealCall(
   headers: Readonly<Record<string, string>>,
   { tool, arguments: args }: RealCall,
 ): Promise<RealCallReport> {
-  const question = await callUntilAsked(probe, headers, { name: tool, arguments: args });
-  if (question === null) return { tool, outcome: 'not-asked', answerMs: null };
+  const { question, reply } = await callUntilAsked(probe, headers, { name: tool, arguments: args });
+  if (question === null) return { tool, answerMs: null, ...endOf(reply) };
   const answerMs = await answerAndResume(probe, headers, question).catch(() => null);
-  if (answerMs !== null) return { tool, outcome: 'resumed', answerMs };
+  if (answerMs !== null) return { tool, outcome: 'resumed', answerMs, problem: null };
   const params = { requestId: CALL_ID, reason: 'the probe ends' };
   await send(probe, headers, { method: 'notifications/cancelled', params }).catch(() => {});
-  return { tool, outcome: 'late', answerMs: null };
+  return { tool, outcome: 'late', answerMs: null, problem: null };
 }
 
-/** @returns `null` if the call ends without a question on its own stream, or the stream cannot be resumed */
+/** Says how a call ended that asked nothing. */
+function endOf(reply: JsonRpcReply | null): Pick<RealCallReport, 'outcome' | 'problem'> {
+  if (reply === null) return { outcome: 'not-asked', problem: null };
+  if ('error' in reply) return { outcome: 'failed', problem: shortened(reply.error.message) };
+  const { isError, content } = reply.result;
+  if (isError !== true) return { outcome: 'not-asked', problem: null };
+  const texts = (Array.isArray(content) ? content : []).map((block) =>
+    isJsonObject(block) && typeof block['text'] === 'string' ? block['text'] : '',
+  );
+  return { outcome: 'tool-error', problem: shortened(texts.join(' ')) };
+}
+
+function shortened(text: string): string | null {
+  return clean(text, MAX_PROBLEM_LENGTH) || null;
+}
+
+interface CallStart {
+  /** `null` if the call ends without a question on its own stream, or the stream cannot be resumed. */
+  readonly question: ProbeQuestion | null;
+  /** `null` if there is none yet. */
+  readonly reply: JsonRpcReply | null;
+}
+
 async function callUntilAsked(
   { http, deadline }: ProbeTarget,
   headers: Readonly<Record<string, string>>,
   params: JsonObject,
-): Promise<ProbeQuestion | null> {
+): Promise<CallStart> {
   const request = postOf(headers, { id: CALL_ID, method: 'tools/call', params });
   const isEnough = (message: JsonValue) =>
     replyIn(message, CALL_ID) !== null || readMessage(message).type === 'request';
@@ -57,8 +100,10 @@ async function callUntilAsked(
   const last = messages.at(-1);
   const asked = last === undefined ? null : readMessage(last);
   const eventId = eventIds.at(-1);
-  if (asked?.type !== 'request' || eventId === undefined) return null;
-  return { id: asked.id, method: asked.method, eventId };
+  if (asked?.type === 'request' && eventId !== undefined) {
+    return { question: { id: asked.id, method: asked.method, eventId }, reply: null };
+  }
+  return { question: null, reply: last === undefined ? null : replyIn(last, CALL_ID) };
 }
 
 /**

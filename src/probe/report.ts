@@ -80,11 +80,14 @@ export interface RealCallReport {
   readonly tool: string;
   /**
    * `resumed`: the stream was left at the question, and the result came on the resumed one. `late`: it did not come there
-   * within 3 s of the answer. `not-asked`: no question came on the stream of the call, or it had no event id.
+   * within 3 s of the answer. `not-asked`: no question came on the stream of the call, or it had no event id. `tool-error`:
+   * nothing was asked, and the result has `isError`. `failed`: there is no result.
    */
-  readonly outcome: 'resumed' | 'late' | 'not-asked' | 'failed';
+  readonly outcome: 'resumed' | 'late' | 'not-asked' | 'tool-error' | 'failed';
   /** From the answer to the result, in ms. */
   readonly answerMs: number | null;
+  /** What the server says about a call with `tool-error` or `failed`, in one short line; `null` if it says nothing. */
+  readonly problem: string | null;
 }
 
 export interface ResumptionReport {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { advise, type ProbeContext } from '../../../src/probe/advice.ts';
-import type { Findings, ResumptionReport } from '../../../src/probe/report.ts';
+import type { Findings, RealCallReport, ResumptionReport } from '../../../src/probe/report.ts';
 import { configOf } from '../config/problems-of.ts';
 import { findings, PLAIN } from './findings.ts';
 
@@ -39,8 +39,10 @@ describe('parking.release', () => {
     expect(JSON.stringify(advice.config)).not.toContain('when-resumable');
   });
 
-  const called = (outcome: 'resumed' | 'late' | 'not-asked' | 'failed') =>
-    adviceFor({ realCall: { tool: 'ask', outcome, answerMs: outcome === 'resumed' ? 7 : null } });
+  const called = (outcome: RealCallReport['outcome'], problem: string | null = null) =>
+    adviceFor({
+      realCall: { tool: 'ask', outcome, answerMs: outcome === 'resumed' ? 7 : null, problem },
+    });
 
   test('is proposed once a real call was resumed, with how long its answer took', () => {
     const { config, notes } = called('resumed');
@@ -51,12 +53,22 @@ describe('parking.release', () => {
   test.each([
     ['late', 'did not come within 3 seconds'],
     ['not-asked', 'asked nothing'],
-    ['failed', 'did not accept the call'],
+    ['tool-error', 'the call of ask asked nothing and ended with an error of the tool, so'],
+    ['failed', 'did not accept the call of ask.'],
   ] as const)('is not proposed after a call that was %s, and says so', (outcome, words) => {
     const { config, notes } = called(outcome);
     expect(JSON.stringify(config)).not.toContain('when-resumable');
     expect(notes.join(' ')).toContain(words);
   });
+
+  test.each(['tool-error', 'failed'] as const)(
+    'quotes what the server says of a call that was %s',
+    (outcome) => {
+      expect(called(outcome, 'Invalid arguments').notes.join(' ')).toContain(
+        ': "Invalid arguments"',
+      );
+    },
+  );
 
   test('says that a call was made although it verified nothing', () => {
     const resumption = {
@@ -64,9 +76,16 @@ describe('parking.release', () => {
       lastEventId: 'not-tried',
       httpStatus: null,
     } as const;
-    const realCall = { tool: 'ask', outcome: 'not-asked', answerMs: null } as const;
+    const realCall = {
+      tool: 'ask',
+      outcome: 'tool-error',
+      answerMs: null,
+      problem: 'no name',
+    } as const;
     const { notes } = adviceFor({ resumption, realCall });
-    expect(notes.join(' ')).toMatch(/events have no ids.*The call of ask was sent/);
+    expect(notes.join(' ')).toMatch(
+      /events have no ids.*The call of ask was sent.*an error: "no name"/,
+    );
   });
 
   test('says why no call was made', () => {
