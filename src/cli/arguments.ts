@@ -1,12 +1,11 @@
 /** Parses the command line. It reads and prints nothing. */
 import type { CommandValues, FlagValues, Overrides } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
-import { nearest } from '../config/load/problem.ts';
+import { urlMeant } from '../config/load/problem.ts';
 import type { Environment } from '../lib/program.ts';
 import { parseRealCall, type RealCall } from '../probe/named-call.ts';
 import {
   ADMIN_URL,
-  COMMANDS,
   FLAGS,
   KEY_FORMATS,
   SEAL_KEY_VARIABLE,
@@ -16,7 +15,15 @@ import {
   type Shell,
 } from './flags.ts';
 import { describeUnknown, unknownVariables } from './variables.ts';
-import { NO_COMMAND, quote, readWords, UsageError, type Words } from './words.ts';
+import {
+  commandNamed,
+  NO_COMMAND,
+  nameOfCommand,
+  quote,
+  readWords,
+  UsageError,
+  type Words,
+} from './words.ts';
 
 export type Command =
   | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
@@ -57,8 +64,7 @@ export function parseArguments(words: readonly string[], env: Environment): Comm
 
 /** Finds how a command whose words are wrong is to report that: as text, or as the log of a gateway that does not start. */
 export function givenFormat(words: readonly string[], env: Environment): string | undefined {
-  const [first] = words;
-  if (first !== 'serve' && COMMANDS.some((command) => command === first)) return 'pretty';
+  if ((commandNamed(words) ?? 'serve') !== 'serve') return 'pretty';
   const [, flag] = /^.* --log-format[= ](json|pretty)(?: |$)/.exec(` ${words.join(' ')}`) ?? [];
   return flag ?? env[variableOf('log-format') ?? ''];
 }
@@ -92,19 +98,6 @@ function commandOf(words: readonly string[], env: Environment): Command {
     case 'serve':
       return serveCommand(read, env);
   }
-}
-
-/** Reads the command: the first word, unless it is a flag. */
-function nameOfCommand(words: readonly string[]): CommandName {
-  const [first] = words;
-  if (first === undefined || first.startsWith('-')) return 'serve';
-  const name = COMMANDS.find((command) => command === first);
-  if (name !== undefined) return name;
-  if (/^https?:/i.test(first)) throw new UsageError('unexpected URL; use --upstream URL');
-  const meant = nearest(first, COMMANDS);
-  throw new UsageError(
-    `unknown command ${quote(first)}; ${meant === null ? `expected one of ${COMMANDS.join(', ')}` : `did you mean "${meant}"?`}`,
-  );
 }
 
 function oneOf<Choice extends string>(
@@ -162,7 +155,12 @@ function topCommand(given: Words['given'], [url, ...others]: readonly string[]):
   refuseOperands(others);
   const address = url ?? ADMIN_URL;
   if (!/^https?:\/\//.test(address) || !URL.canParse(address)) {
-    throw new UsageError(`"top" needs the URL of an admin listener, such as ${ADMIN_URL}`);
+    const meant = urlMeant(address);
+    const wayOut =
+      meant === null
+        ? `such as ${ADMIN_URL}`
+        : `got ${quote(address)}; did you mean ${quote(meant)}?`;
+    throw new UsageError(`"top" needs the URL of an admin listener, ${wayOut}`);
   }
   return { kind: 'top', url: address, once: given.has('once') };
 }

@@ -5,7 +5,7 @@ import { completionFor } from './completion.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { SEAL_KEY_VARIABLE, type KeyFormat } from './flags.ts';
 import { helpFor } from './help.ts';
-import { UsageError } from './words.ts';
+import { commandNamed, UsageError } from './words.ts';
 import { tellStartFailed, type Start } from './serve.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 
@@ -13,8 +13,13 @@ import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 export async function run(words: readonly string[], host: Host, start: Start): Promise<ExitCode> {
   const command = parseArguments(words, host.env);
   if (command instanceof UsageError) {
-    const why = { code: 'usage', problems: [command.message], prefix: 'mrtr-gateway: ' } as const;
-    tellStartFailed(host, givenFormat(words, host.env), why);
+    const named = commandNamed(words) ?? 'serve';
+    tellStartFailed(host, givenFormat(words, host.env), {
+      code: 'usage',
+      problems: [command.message],
+      prefix: 'mrtr-gateway: ',
+      seeAlso: `see mrtr-gateway ${named === 'serve' ? '' : `${named} `}--help`,
+    });
     return EXIT.usage;
   }
   switch (command.kind) {

@@ -123,6 +123,8 @@ export interface StartProblems {
   readonly problems: readonly string[];
   /** What begins the lines that people read. */
   readonly prefix: string;
+  /** What ends them; without it, the code does. */
+  readonly seeAlso?: string;
 }
 
 /**
@@ -132,11 +134,10 @@ export interface StartProblems {
 export function tellStartFailed(
   host: Host,
   format: string | undefined,
-  { code, problems, prefix }: StartProblems,
+  { code, problems, prefix, seeAlso }: StartProblems,
 ): void {
   if (isReadByPeople(host, format)) {
-    const end = code === 'usage' ? 'see mrtr-gateway --help' : code;
-    const lines = problems.map((problem) => `${prefix}${problem} (${end})\n`);
+    const lines = problems.map((problem) => `${prefix}${problem} (${seeAlso ?? code})\n`);
     return void host.stderr.write(lines.join(''));
   }
   const log = createLog({ level: 'info', format: 'json', destination: host.stderr });

@@ -25,6 +25,24 @@ export interface Words {
 
 export const NO_COMMAND = '--stdio needs a command after "--", such as --stdio -- npx -y SERVER';
 
+/** Finds the command that the first word names. @returns `null` if it names none */
+export function commandNamed([first]: readonly string[]): CommandName | null {
+  return COMMANDS.find((command) => command === first) ?? null;
+}
+
+/** Reads the command: the first word, unless it is a flag. */
+export function nameOfCommand(words: readonly string[]): CommandName {
+  const [first] = words;
+  if (first === undefined || first.startsWith('-')) return 'serve';
+  const name = commandNamed(words);
+  if (name !== null) return name;
+  if (/^https?:/i.test(first)) throw new UsageError('unexpected URL; use --upstream URL');
+  const meant = nearest(first, COMMANDS);
+  throw new UsageError(
+    `unknown command ${quote(first)}; ${meant === null ? `expected one of ${COMMANDS.join(', ')}` : `did you mean "${meant}"?`}`,
+  );
+}
+
 /** Parses leniently and then checks: each error names the flag as it was written, in one line. */
 export function readWords(words: readonly string[], command: CommandName): Words {
   const flags = FLAGS[command];

@@ -80,6 +80,14 @@ export function lookUp(data: unknown, path: FieldPath): unknown {
   return value;
 }
 
+/** A host, with or without a port and a path. */
+const SCHEMELESS = /^(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d+)?(?:\/[^@]*)?$/;
+
+/** Finds the URL that is meant by an address without a scheme. @returns `null` if the text is not such an address */
+export function urlMeant(text: string): string | null {
+  return SCHEMELESS.test(text) ? `http://${text}` : null;
+}
+
 /** Suggestions for misspelt keys. */
 
 const MAX_LENGTH = 64;

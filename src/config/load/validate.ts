@@ -9,6 +9,7 @@ import {
   lookUp,
   nearest,
   type Problem,
+  urlMeant,
 } from './problem.ts';
 import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
 
@@ -74,17 +75,11 @@ function describe(
     return [{ path, text: `expected ${issue.message}, got ${got}` }];
   }
   const instead = shownInstead(path);
-  const lacksScheme =
-    instead === null &&
-    typeof value === 'string' &&
-    SCHEMELESS.test(value) &&
-    /URL/.test(issue.message);
-  const hint = lacksScheme ? `; did you mean ${show(`http://${value}`)}?` : '';
+  const isUrl = instead === null && typeof value === 'string' && /URL/.test(issue.message);
+  const meant = isUrl ? urlMeant(value) : null;
+  const hint = meant === null ? '' : `; did you mean ${show(meant)}?`;
   return [{ path, text: `expected ${issue.message}, got ${instead ?? show(value)}${hint}` }];
 }
-
-/** A host, with or without a port and a path. */
-const SCHEMELESS = /^(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d+)?(?:\/[^@]*)?$/;
 
 function unknownKey(
   path: FieldPath,

@@ -198,6 +198,11 @@ describe('wrong command lines', () => {
     ['--json', '--json is a flag of "probe", not of "serve"'],
     ['keygen a', 'unexpected argument "a"'],
     ['keygen --format pem', '--format: expected one of yaml, env, raw, json, got "pem"'],
+    [
+      'top 127.0.0.1:9496',
+      '"top" needs the URL of an admin listener, got "127.0.0.1:9496"; did you mean "http://127.0.0.1:9496"?',
+    ],
+    ['top ftp://a/', '"top" needs the URL of an admin listener, such as http://127.0.0.1:9464'],
     ['completion', '"completion": expected one of bash, zsh, fish, got nothing'],
     ['completion csh', '"completion": expected one of bash, zsh, fish, got "csh"'],
     ['completion bash zsh', 'unexpected argument "zsh"'],

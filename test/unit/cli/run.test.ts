@@ -182,6 +182,20 @@ describe('check', () => {
   });
 });
 
+test.each([
+  ['probe http://a/ --timeout 5', 'probe --help'],
+  ['keygen --format xx', 'keygen --help'],
+  ['top 127.0.0.1:9496', 'top --help'],
+  ['check', 'check --help'],
+  ['completion csh', 'completion --help'],
+  ['serve --upstrem a', '--help'],
+  ['prob http://a/', '--help'],
+])('a usage error names the help of its command (%s)', async (line, help) => {
+  const { code, err } = await running(line.split(' '));
+  expect(code).toBe(64);
+  expect(err).toMatch(new RegExp(` \\(see mrtr-gateway ${help}\\)\\n$`));
+});
+
 test('nothing is printed to standard output for a usage error', async () => {
   expect(await running(['--upstrem', 'a'])).toEqual({
     code: 64,
