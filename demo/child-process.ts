@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { isJsonObject, type JsonObject } from '../src/protocol/json.ts';
 
 export interface Program {
   readonly name: string;
@@ -64,10 +65,25 @@ export async function startProgram<Ready>(
   return { ready, ended, stop: () => stop(child, ended) };
 }
 
-/** Without the lines of a JSON log, where there are others. */
+/** Only why the gateway does not start, or what is no line of a JSON log, where there is either. */
 function inPlainWords(lines: readonly string[]): readonly string[] {
+  const problems = lines.flatMap((line) => {
+    const { event, problem } = logLine(line);
+    return event === 'gateway.start_failed' && typeof problem === 'string' ? [problem] : [];
+  });
+  if (problems.length > 0) return problems;
   const plain = lines.filter((line) => !line.startsWith('{'));
   return plain.length > 0 ? plain : lines;
+}
+
+/** Reads a line of a JSON log. @returns an empty object for any other line */
+export function logLine(line: string): JsonObject {
+  try {
+    const parsed: unknown = JSON.parse(line);
+    return isJsonObject(parsed) ? parsed : {};
+  } catch {
+    return {};
+  }
 }
 
 async function stop(child: ChildProcess, ended: Promise<void>): Promise<void> {

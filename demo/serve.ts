@@ -8,6 +8,7 @@ const META = {
   'io.modelcontextprotocol/clientInfo': { name: 'curl', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
 };
+const MAX_PORT = 65_535;
 const TOOL = 'trigger-elicitation-request';
 
 /** What the gateway says of itself just after it listens. None of it is about the calls of the user. */
@@ -16,9 +17,12 @@ const AT_START: ReadonlySet<unknown> = new Set(['gateway.homes', 'tasks.in_memor
 /**
  * Serves until Ctrl-C, or until one of the two processes ends.
  * @returns the exit code
- * @throws Error with what the gateway said, if it cannot start (the port is in use, say)
+ * @throws Error if the port is none, or with what the gateway said, if it cannot start (the port is in use, say)
  */
 export async function serve(port: string, write: (text: string) => void): Promise<number> {
+  if (!/^\d+$/.test(port) || Number(port) > MAX_PORT) {
+    throw new Error(`--port N needs a number up to ${MAX_PORT}, got ${JSON.stringify(port)}`);
+  }
   // The listeners stay: a Ctrl-C can reach us from the terminal and again through npm.
   const signal = new Promise<null>((resolve) => {
     const stop = () => resolve(null);
@@ -29,8 +33,10 @@ export async function serve(port: string, write: (text: string) => void): Promis
     listen: `127.0.0.1:${port}`,
     admin: '127.0.0.1:0',
     onLog: (line) => {
-      if (started && !AT_START.has(line['event'])) write(logLine(line));
+      if (started && !AT_START.has(line['event'])) write(shownLine(line));
     },
+  }).catch((error: unknown) => {
+    throw namingPort(error);
   });
   write(`
 ${paint('bold', stage.gatewayUrl)} -> ${stage.serverUrl}
@@ -75,8 +81,20 @@ function curl(url: string, id: number, method: string, params: object): string {
   -d '${JSON.stringify({ jsonrpc: '2.0', id, method, params })}'`;
 }
 
+/** Names the flag of the demo in what the gateway says about its own. */
+function namingPort(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  return new Error(error.message.replaceAll('--listen HOST:PORT', '--port N'), { cause: error });
+}
+
 /** One line of the gateway's log: the event, and its fields. */
-function logLine({ event, time: _time, level: _level, msg: _msg, ...fields }: JsonObject): string {
+function shownLine({
+  event,
+  time: _time,
+  level: _level,
+  msg: _msg,
+  ...fields
+}: JsonObject): string {
   if (event === undefined) return '';
   const shown = Object.entries(fields).map(([name, value]) => `${name}=${String(value)}`);
   return paint('dim', `  ${String(event).padEnd(18)} ${shown.join(' ')}\n`);

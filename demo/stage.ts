@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { isJsonObject, type JsonObject } from '../src/protocol/json.ts';
-import { startProgram } from './child-process.ts';
+import type { JsonObject } from '../src/protocol/json.ts';
+import { logLine, startProgram } from './child-process.ts';
 
 export interface Stage {
   readonly serverUrl: string;
@@ -76,16 +76,6 @@ async function startServer() {
 function listening({ event, url, admin }: JsonObject) {
   if (event !== 'gateway.listening' || typeof url !== 'string') return null;
   return { gatewayUrl: url, adminUrl: typeof admin === 'string' ? admin : null };
-}
-
-function logLine(line: string): JsonObject {
-  try {
-    const parsed: unknown = JSON.parse(line);
-    return isJsonObject(parsed) ? parsed : {};
-  } catch {
-    // A start that fails is told in plain words.
-    return {};
-  }
 }
 
 /** A port that was free a moment ago. */

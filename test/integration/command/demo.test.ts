@@ -1,7 +1,10 @@
 /** The demo is the first thing that people run: it must work, and show what it promises. */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const DEMO = fileURLToPath(new URL('../../../demo/demo.ts', import.meta.url));
 
@@ -68,6 +71,24 @@ test('a port without --serve ends it with 1 and a line that says what needs it',
   const { code, stderr } = await runDemo(['--port', '8081']);
   expect(code).toBe(1);
   expect(stderr).toMatch(/^demo: --port needs --serve/);
+});
+
+test('a port that is in use ends it with 1 and a line that names --port', async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  stopAfterTest(async () => other.close());
+  const { port } = other.address() as AddressInfo;
+  const { code, stderr } = await runDemo(['--serve', '--port', String(port)]);
+  expect(code).toBe(1);
+  expect(stderr).toBe(
+    `demo: the gateway ended:\n  127.0.0.1:${port} is in use by another process; stop it or choose another address with --port N\n`,
+  );
+});
+
+test.each(['abc', '65536', '-1'])('a port that is none (%s) ends it with 1', async (port) => {
+  const { code, stderr } = await runDemo(['--serve', `--port=${port}`]);
+  expect(code).toBe(1);
+  expect(stderr).toBe(`demo: --port N needs a number up to 65535, got "${port}"\n`);
 });
 
 /** The steps that are found one after the other; it ends where one is missing. */
