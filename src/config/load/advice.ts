@@ -1,4 +1,6 @@
 /** What is valid in a configuration, and risky, or what the operator has to make true elsewhere. `check` prints it. */
+import { existsSync } from 'node:fs';
+import { delimiter, resolve } from 'node:path';
 import type { Config, RouteConfig } from '../schema.ts';
 import { formatAddress, isLoopback } from '../units.ts';
 import type { FieldPath, Problem } from './problem.ts';
@@ -6,8 +8,13 @@ import type { FieldPath, Problem } from './problem.ts';
 /**
  * Lists the risks of a configuration.
  * @param isWritten tells whether the file has a value for a field
+ * @param searchPath the folders of programs, as `PATH` has them
  */
-export function adviseOn(config: Config, isWritten: (path: FieldPath) => boolean): Problem[] {
+export function adviseOn(
+  config: Config,
+  isWritten: (path: FieldPath) => boolean,
+  searchPath: string,
+): Problem[] {
   return [
     ...adviseOnListener(config),
     ...adviseOnActions(config),
@@ -15,6 +22,7 @@ export function adviseOn(config: Config, isWritten: (path: FieldPath) => boolean
     ...adviseOnIdentity(config),
     ...adviseOnAnonymous(config),
     ...config.routes.flatMap((route, index) => [
+      ...adviseOnCommand(route, index, searchPath),
       ...adviseOnCredentials(config, index, isWritten),
       ...adviseOnRates(config, route, index),
       ...adviseOnRelease(config, route, index),
@@ -128,6 +136,20 @@ function adviseOnRelease({ seal }: Config, { parking }: RouteConfig, index: numb
   const text =
     'no key is configured, so released calls end with the process: set seal.keys ("mrtr-gateway keygen" prints a key)';
   return [{ path: ['routes', index, 'parking', 'release'], text }];
+}
+
+function adviseOnCommand(
+  { upstream: { process: server } }: RouteConfig,
+  index: number,
+  searchPath: string,
+): Problem[] {
+  if (server === null || !/\s/.test(server.command)) return [];
+  const { command, env, cwd } = server;
+  const folders = command.includes('/') ? [''] : (env['PATH'] ?? searchPath).split(delimiter);
+  if (folders.some((folder) => existsSync(resolve(cwd ?? '', folder, command)))) return [];
+  const text =
+    'it has white space, and there is no program with this name: put the arguments into upstream.args';
+  return [{ path: ['routes', index, 'upstream', 'command'], text }];
 }
 
 function adviseOnCredentials(

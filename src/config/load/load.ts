@@ -66,7 +66,10 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
   const found = [...resolved.problems, ...(problems ?? [])];
   if (config === null || found.length > 0) throw invalid(place(found, source), file);
   const isWritten = (path: FieldPath) => lookUp(source.data, path) !== undefined;
-  const advice = [...adviseOn(config, isWritten), ...adviseOnKeyFile(config)];
+  const advice = [
+    ...adviseOn(config, isWritten, sources.env['PATH'] ?? ''),
+    ...adviseOnKeyFile(config),
+  ];
   const warnings = place(advice, source).map(({ position, line }) => ({
     position,
     line: `warning: ${line}`,

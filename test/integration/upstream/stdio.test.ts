@@ -178,6 +178,13 @@ describe('a process that cannot serve', () => {
     );
   });
 
+  test('since its command contains the arguments, is said to be so', async () => {
+    const started = startTestGateway({ command: 'npx -y some-server', args: [] });
+    await expect(started).rejects.toThrow(
+      'cannot run npx -y some-server: it was not found; if it contains arguments, put them into upstream.args',
+    );
+  });
+
   // Rule stdio-4.
   test('ends each request at once, and is started with growing delays', async () => {
     const pids = await pidFile();

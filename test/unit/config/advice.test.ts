@@ -111,6 +111,30 @@ describe('a warning', () => {
     expect(warningsOf(text)).toEqual([expect.stringMatching(line)]);
   });
 
+  const withCommand = (command: string, also = '') =>
+    `routes: [{upstream: {command: ${JSON.stringify(command)}${also}}}]\n`;
+
+  test.each(['npx -y server', './npx -y server', join(folder, 'npx -y')])(
+    'says that a command contains its arguments: %s',
+    (command) => {
+      expect(warningsOf(withCommand(command))).toEqual([
+        '1:31 warning: routes[0].upstream.command: it has white space, and there is no program with this name: put the arguments into upstream.args',
+      ]);
+    },
+  );
+
+  test('is not given for a program with white space in its name', () => {
+    writeFileSync(join(folder, 'my server'), '');
+    for (const [command, also] of [
+      ['npx', ', args: [-y, server]'],
+      [join(folder, 'my server'), ''],
+      ['./my server', `, cwd: ${JSON.stringify(folder)}`],
+      ['my server', `, env: {PATH: ${JSON.stringify(`/nowhere:${folder}`)}}`],
+    ] as const) {
+      expect(warningsOf(withCommand(command, also))).toEqual([]);
+    }
+  });
+
   test.each([
     ['listen: 127.0.0.1:80\n'],
     [`listen: ":80"\n${KEYS}identity: {${JWT}, ${METADATA}}\n`],

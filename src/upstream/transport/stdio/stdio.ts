@@ -49,6 +49,8 @@ const NOT_RUN: ReadonlyMap<number, string> = new Map([
   [126, 'it is not executable'],
   [127, 'it was not found'],
 ]);
+const ARGUMENTS_HINT =
+  '; if it contains arguments, put them into upstream.args or, after --stdio --, write them without quotes around the whole';
 
 export class StdioTransport implements Transport {
   readonly kind = 'stdio';
@@ -223,7 +225,10 @@ export class StdioTransport implements Transport {
   #failureOf(end: ProcessEnd): UpstreamFailure {
     const { command } = this.#options;
     const reason = end.type === 'exited' && !this.#hasSpoken ? NOT_RUN.get(end.code) : undefined;
-    if (reason !== undefined) return protocolError(`cannot run ${command}: ${reason}`);
+    if (reason !== undefined) {
+      const hint = /\s/.test(command) ? ARGUMENTS_HINT : '';
+      return protocolError(`cannot run ${command}: ${reason}${hint}`);
+    }
     if (end.type === 'not-started') {
       const problem = `cannot start a process (is upstream.cwd a folder?): ${end.problem}`;
       return protocolError(problem);
