@@ -9,6 +9,7 @@ import { AskingStyleDetector, BroadcastDetector } from './discovery/broadcast-de
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 import type { LegacyServer, SessionCapacityOptions, SessionRequest } from './legacy-server.ts';
 import { Session } from './session/session.ts';
+import { networkHint } from './transport/stdio/network-variables.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
 import { StdioTransport } from './transport/stdio/stdio.ts';
@@ -68,6 +69,8 @@ export class StdioUpstream implements LegacyServer {
   readonly #delays: StartDelays;
   readonly #asking = new AskingStyleDetector();
   readonly #env: Readonly<Record<string, string>>;
+  /** What may keep a server waiting, for a message. */
+  readonly #networkHint: string;
   /** The processes that have not ended. */
   readonly #processes = new Set<StdioTransport>();
   #revision: LegacyRevision | null = null;
@@ -83,6 +86,7 @@ export class StdioUpstream implements LegacyServer {
       return value === undefined ? [] : [[name, value] as const];
     });
     this.#env = { ...Object.fromEntries(known), ...env };
+    this.#networkHint = networkHint(process.env, this.#env);
   }
 
   get revision(): LegacyRevision | null {
@@ -172,7 +176,8 @@ export class StdioUpstream implements LegacyServer {
         output.sample === ''
           ? ' (it wrote nothing)'
           : ` (it wrote something that is not a message${output.sample})`;
-      throw new UpstreamFailure(code, `${message}${wrote}${output.lastWords}`, details);
+      const problem = `${message}${wrote}${this.#networkHint}${output.lastWords}`;
+      throw new UpstreamFailure(code, problem, details);
     }
   }
 

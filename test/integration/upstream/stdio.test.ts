@@ -1,6 +1,6 @@
 /** Servers over stdio that end, hang, and write what is no message: what a client sees, and what is left of them. */
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
 import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
 import { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
@@ -16,6 +16,16 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 const ALICE = { headers: { authorization: 'Bearer alice' } };
 const BOB = { headers: { authorization: 'Bearer bob' } };
+
+afterEach(() => vi.unstubAllEnvs());
+
+/** Takes away the variables of the network that this machine has. */
+function withoutNetworkVariables(): void {
+  for (const name of Object.keys(process.env)) {
+    if (/proxy|^NODE_EXTRA_CA_CERTS$|^npm_config_registry$/i.test(name))
+      vi.stubEnv(name, undefined);
+  }
+}
 
 function server(manner: string, env = {}, options: StdioServer['options'] = {}): StdioServer {
   return { command: process.execPath, args: [SERVER, manner], env, options };
@@ -215,12 +225,30 @@ describe('a process that cannot serve', () => {
   });
 
   test('since it writes nothing, is reported as one that does not reply', async () => {
+    withoutNetworkVariables();
     const gateway = await gatewayFor(server('silent'), { upstream: { headersTimeoutMs: 300 } });
     const { response } = await callTool(gateway.url, 'pid');
     expect(response.error.data).toMatchObject({ mayHaveActed: 'no' });
     expect(gateway.log.named('upstream.unavailable')[0]).toMatchObject({
       problem: 'no reply to initialize within 300 ms (it wrote nothing)',
     });
+  });
+
+  // Rule stdio-9: If a process does not reply to initialize in time, the error names the variables for a proxy, a
+  // certificate or a registry that the gateway has and did not pass on. It does not have their values.
+  test('maybe since it lacks variables of the gateway, is reported with their names', async () => {
+    withoutNetworkVariables();
+    vi.stubEnv('https_proxy', 'http://ada:hunter2-of-the-proxy@proxy/');
+    vi.stubEnv('NODE_EXTRA_CA_CERTS', '/nowhere/ca.pem');
+    vi.stubEnv('npm_config_registry', 'http://registry/');
+    const stdio = server('silent', { NPM_CONFIG_REGISTRY: 'http://registry/' });
+    const gateway = await gatewayFor(stdio, { upstream: { headersTimeoutMs: 300 } });
+    await callTool(gateway.url, 'pid');
+    expect(gateway.log.named('upstream.unavailable')[0]).toMatchObject({
+      problem:
+        'no reply to initialize within 300 ms (it wrote nothing); NODE_EXTRA_CA_CERTS, https_proxy of the gateway are not passed on to it: --env NAME passes one on (upstream.env in a file)',
+    });
+    expect(JSON.stringify(gateway.log.lines)).not.toContain('hunter2');
   });
 
   // Rule stdio-5.

@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest';
+import { networkHint } from '../../../../../src/upstream/transport/stdio/network-variables.ts';
+
+test.each([
+  [{ PATH: '/bin', NO_PROXY: 'a' }, {}, ''],
+  [{ HTTPS_PROXY: '', https_proxy: undefined }, {}, ''],
+  [{ HTTPS_PROXY: 'http://ada:hunter2@a' }, { https_proxy: 'http://b' }, ''],
+  [{ node_extra_ca_certs: 'a' }, {}, ''],
+  [
+    { HTTPS_PROXY: 'http://ada:hunter2@a' },
+    {},
+    '; HTTPS_PROXY of the gateway is not passed on to it: --env NAME passes it on (upstream.env in a file)',
+  ],
+  [
+    { http_proxy: 'a', NPM_CONFIG_REGISTRY: 'b', NODE_EXTRA_CA_CERTS: 'c' },
+    { HTTPS_PROXY: 'd' },
+    '; NODE_EXTRA_CA_CERTS, NPM_CONFIG_REGISTRY, http_proxy of the gateway are not passed on to it: --env NAME passes one on (upstream.env in a file)',
+  ],
+])('the variables of %j that %j lacks are named, without their values', (own, passed, hint) => {
+  expect(networkHint(own, passed)).toBe(hint);
+});
