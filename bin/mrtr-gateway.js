@@ -7,6 +7,9 @@ import { fileURLToPath } from 'url';
 import { explain, isRecentEnough } from './node-version.js';
 
 var USAGE = 64;
+// A checkout has the sources and always runs them. A package has only the compiled program.
+var sources = new URL('../src/main.ts', import.meta.url);
+var isCheckout = existsSync(sources);
 
 if (isRecentEnough(process.versions.node)) {
   // A call passes many small functions, more than V8 inlines by default (docs/adr/0044). Before the cache, which is for one
@@ -19,11 +22,9 @@ if (isRecentEnough(process.versions.node)) {
   // Halves the time to start. The cache stays in this package: one under /tmp could be planted by another user.
   // Where the folder cannot be written, the program starts without a cache.
   module.enableCompileCache(fileURLToPath(new URL('../.compile-cache', import.meta.url)));
-  // A checkout has the sources and always runs them. A package has only the compiled program.
-  var sources = new URL('../src/main.ts', import.meta.url);
-  var main = existsSync(sources) ? sources : new URL('../dist/main.js', import.meta.url);
+  var main = isCheckout ? sources : new URL('../dist/main.js', import.meta.url);
   import(main.href);
 } else {
-  console.error(explain(process.versions.node));
+  console.error(explain(process.versions.node, isCheckout));
   process.exitCode = USAGE;
 }

@@ -1,3 +1,3 @@
 export const NEEDED: readonly [number, number];
 export function isRecentEnough(version: string): boolean;
-export function explain(version: string): string;
+export function explain(version: string, isCheckout: boolean): string;

@@ -8,13 +8,14 @@ export function isRecentEnough(version) {
   return parts[0] > NEEDED[0] || (parts[0] === NEEDED[0] && parts[1] >= NEEDED[1]);
 }
 
-// One line that says what is needed, what is there, and the way out.
-export function explain(version) {
+// One line that says what is needed, what is there, and the way out. Only a checkout can install a Node.js of its own.
+export function explain(version, isCheckout) {
   return (
     'mrtr-gateway: requires Node.js ' +
     NEEDED.join('.') +
     ' or newer (found ' +
     version +
-    '). In a checkout run npm ci, then npm start'
+    '). ' +
+    (isCheckout ? 'Run npm ci, then npm start' : 'Install a newer Node.js')
   );
 }

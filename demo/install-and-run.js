@@ -20,7 +20,7 @@ if (!existsSync(at('node_modules/.package-lock.json'))) {
 
 const node = nodeToUse();
 if (node === null) {
-  console.error(explain(process.versions.node));
+  console.error(explain(process.versions.node, true));
   process.exit(1);
 }
 process.exit(await run(node, [at('demo/demo.ts'), ...process.argv.slice(2)]));

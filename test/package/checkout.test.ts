@@ -20,6 +20,24 @@ test('the compiled program runs where there are no sources', async () => {
   expect(await started(folder)).toBe('compiled\n');
 });
 
+// A Node.js that says it is an old one.
+const OLD = `data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'18.1.0'}})`;
+
+test.each([
+  ['src/main.ts', 'Run npm ci, then npm start'],
+  ['dist/main.js', 'Install a newer Node.js'],
+])('an old Node.js says what to do where there is %s', async (path, wayOut) => {
+  const folder = await folderWith({ [path]: 'started' });
+  const run = promisify(execFile)(process.execPath, ['--import', OLD, 'bin/mrtr-gateway.js'], {
+    cwd: folder,
+  });
+  await expect(run).rejects.toMatchObject({
+    code: 64,
+    stdout: '',
+    stderr: `mrtr-gateway: requires Node.js 22.19 or newer (found 18.1.0). ${wayOut}\n`,
+  });
+});
+
 test('a folder that cannot be written starts without a compile cache', async () => {
   const folder = await folderWith({ 'dist/main.js': 'compiled', '.compile-cache': 'in the way' });
   expect(await started(folder)).toBe('compiled\n');

@@ -11,9 +11,9 @@ test.each(['22.18.9', '20.20.2', '21.99.0', '8.0.0'])('Node.js %s is too old', (
 });
 
 test('the message is one line with both versions and what to do', () => {
-  expect(explain('20.20.2')).toMatch(
-    /^mrtr-gateway: requires Node\.js 22\.19 .*found 20\.20\.2.*npm ci.*npm start.*$/,
-  );
+  const problem = 'mrtr-gateway: requires Node.js 22.19 or newer (found 20.20.2).';
+  expect(explain('20.20.2', true)).toBe(`${problem} Run npm ci, then npm start`);
+  expect(explain('20.20.2', false)).toBe(`${problem} Install a newer Node.js`);
 });
 
 test('the package asks for the same version', () => {
