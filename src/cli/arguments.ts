@@ -6,6 +6,7 @@ import type { Environment } from '../lib/program.ts';
 import { parseRealCall, type RealCall } from '../probe/named-call.ts';
 import {
   ADMIN_URL,
+  FIELDS,
   FLAGS,
   KEY_FORMATS,
   SEAL_KEY_VARIABLE,
@@ -216,15 +217,6 @@ function headersOf(lines: readonly string[], flag: string): Record<string, strin
   return Object.fromEntries(headers);
 }
 
-/** Flags of one upstream, and the fields that a file has for them. */
-const IN_FILE = {
-  path: 'routes[].path',
-  'public-url': 'routes[].publicUrl',
-  transport: 'routes[].upstream.transport',
-  'upstream-header': 'routes[].upstream.headers',
-  'session-scope': 'routes[].sessions.scope',
-  'seal-key-file': 'seal.keys',
-};
 /** Flags that a server over stdio has no use for. */
 const OVER_HTTP = ['upstream', 'config', 'transport', 'upstream-header'];
 
@@ -281,7 +273,7 @@ function refuseBesideFile(
       'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM cannot be combined: unset one of them',
     );
   }
-  for (const [name, field] of Object.entries(IN_FILE)) {
+  for (const [name, field] of Object.entries(FIELDS)) {
     if (isGiven(name)) {
       throw new UsageError(`--${name} cannot be combined with --config; set ${field}`);
     }

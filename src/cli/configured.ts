@@ -13,7 +13,7 @@ import type { Environment } from '../lib/program.ts';
 import { nameOfValue, type Command, type Host } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { logFor, serve, tellStartFailed, type Start } from './serve.ts';
-import { describeUnknown, unknownVariables } from './variables.ts';
+import { describeUnknown, describeUnused, unknownVariables, unusedVariables } from './variables.ts';
 
 type CommandOf<Kind extends Command['kind']> = Extract<Command, { readonly kind: Kind }>;
 
@@ -54,6 +54,10 @@ export async function serveFile(
   const config = attempt(() => override(loaded), told, 'mrtr-gateway: ');
   if (config === null) return EXIT.usage;
   warnOfVariables(config, host, file.variables);
+  const log = logFor(config, host);
+  for (const variable of unusedVariables(host.env, file.variables)) {
+    log.event('gateway.unused_variable', { ...variable });
+  }
   const source = { file, load: () => override(file.load()) };
   return serve(config, host, start, systemClock, source);
 }
@@ -154,8 +158,11 @@ export interface CheckResult {
 export function check(file: string, env: Environment): CheckResult {
   try {
     const { config, warnings: risks, variables } = loadConfig(file, env);
-    const unknown = unknownVariables(env, variables).map(describeUnknown);
-    const warnings = [...risks, ...unknown.map((text) => `warning: ${text}`)];
+    const unheard = [
+      ...unknownVariables(env, variables).map(describeUnknown),
+      ...unusedVariables(env, variables).map(describeUnused),
+    ];
+    const warnings = [...risks, ...unheard.map((text) => `warning: ${text}`)];
     const { length } = config.routes;
     const verdict = `${file}: ok (${counted(length, 'route')}${warnings.length === 0 ? '' : `, ${counted(warnings.length, 'warning')}`})`;
     return { good: true, text: [verdict, ...notesOn(config)].join('\n'), warnings };

@@ -2,7 +2,7 @@
 import { LISTEN_DEFAULT_VARIABLE } from '../config/load/listen-default.ts';
 import { nearest } from '../config/load/problem.ts';
 import type { ReferenceSources } from '../config/load/references.ts';
-import { FLAGS, SEAL_KEY_VARIABLE } from './flags.ts';
+import { FIELDS, FLAGS, SEAL_KEY_VARIABLE } from './flags.ts';
 import { quote } from './words.ts';
 
 const PREFIX = 'MRTR_GATEWAY_';
@@ -58,6 +58,37 @@ export function describeUnknown({ name, nearest: word }: UnknownVariable): strin
   const hint =
     word === null ? '"mrtr-gateway --help" lists the variables' : `did you mean ${word}?`;
   return `unknown variable ${quote(name)}; ${hint}`;
+}
+
+/** A variable that counts only without a configuration file. */
+export interface UnusedVariable {
+  readonly name: string;
+  /** The field of a file that says the same. */
+  readonly field: string;
+}
+
+const FIELDS_OF_VARIABLES: readonly UnusedVariable[] = [
+  ...FLAGS.serve.flatMap(({ name, env }) => {
+    const field = name === 'upstream' ? 'routes[].upstream' : FIELDS[name];
+    return env === undefined || field === undefined ? [] : [{ name: env, field }];
+  }),
+  { name: SEAL_KEY_VARIABLE, field: 'seal.keys' },
+];
+
+/**
+ * Finds the variables that are set and have no effect, since there is a configuration file.
+ * @param used names of variables that the file refers to
+ */
+export function unusedVariables(
+  env: ReferenceSources['env'],
+  used: ReadonlySet<string>,
+): UnusedVariable[] {
+  return FIELDS_OF_VARIABLES.filter(({ name }) => env[name] && !used.has(name));
+}
+
+/** Describes a variable without its value, in one line. */
+export function describeUnused({ name, field }: UnusedVariable): string {
+  return `${name} has no effect with a configuration file; set ${field} in the file`;
 }
 
 /** A port alone can also be meant as a setting, so its value decides. */

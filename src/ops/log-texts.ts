@@ -4,6 +4,7 @@ import type { LogEvent, LogLevel } from './log.ts';
 export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.key_ephemeral': 'warn',
   'gateway.unknown_variable': 'warn',
+  'gateway.unused_variable': 'warn',
   'gateway.few_open_files': 'warn',
   'gateway.one_worker': 'warn',
   'gateway.calls_lost': 'warn',
@@ -108,6 +109,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'route.listening': 'where clients reach this route',
   'gateway.unknown_variable':
     'the gateway does not read this variable, so it has no effect; "mrtr-gateway --help" lists the variables',
+  'gateway.unused_variable':
+    'this variable has no effect with a configuration file: set the field in the file',
   'gateway.few_open_files':
     'the limit of open files is lower than the gateway can need: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
   'gateway.one_worker':

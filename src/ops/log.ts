@@ -20,6 +20,8 @@ export interface LogEvents {
   'gateway.key_ephemeral': object;
   /** `nearest`: the variable that may be meant. */
   'gateway.unknown_variable': { name: string; nearest: string | null };
+  /** `field`: what says the same in a configuration file. */
+  'gateway.unused_variable': { name: string; field: string };
   'gateway.few_open_files': { limit: number; needed: number };
   'gateway.one_worker': object;
   /** `shared`: what leads a call to the session of its caller. */

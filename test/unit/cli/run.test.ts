@@ -127,6 +127,41 @@ describe('variables that have no effect', () => {
     });
   });
 
+  const ignored = { MRTR_GATEWAY_PATH: '/hunter2', MRTR_GATEWAY_SEAL_KEY: 'a:hunter2' };
+
+  test('since there is a file are warned of at start, with the fields of the file', async () => {
+    const env = { ...ignored, ...used, MRTR_GATEWAY_LISTEN: ':5', NO_COLOR: '1' };
+    const { err, config } = await running(['--config', referring], env);
+    expect(config?.listen.port).toBe(5);
+    expect(err.split('\n').filter((line) => line.includes('_variable'))).toEqual([
+      expect.stringMatching(
+        / WARN {2}gateway\.unused_variable name=MRTR_GATEWAY_PATH field=routes\[\]\.path /,
+      ),
+      expect.stringMatching(/ name=MRTR_GATEWAY_SEAL_KEY field=seal\.keys /),
+    ]);
+    expect(err).not.toContain('hunter2');
+  });
+
+  test('since there is a file are warned of by check', async () => {
+    const upstream = { MRTR_GATEWAY_UPSTREAM: 'http://hunter2/' };
+    const { out, err } = await running(['check', referring], { ...ignored, ...upstream, ...used });
+    expect(out).toBe(`${referring}: ok (1 route, 3 warnings)\n`);
+    expect(err.split('\n')).toEqual([
+      'warning: MRTR_GATEWAY_UPSTREAM has no effect with a configuration file; set routes[].upstream in the file',
+      'warning: MRTR_GATEWAY_PATH has no effect with a configuration file; set routes[].path in the file',
+      'warning: MRTR_GATEWAY_SEAL_KEY has no effect with a configuration file; set seal.keys in the file',
+      '',
+    ]);
+  });
+
+  test('are not warned of without a file', async () => {
+    const { err, config } = await running(['--upstream', 'http://a/', '--listen', ':5'], {
+      MRTR_GATEWAY_PATH: '/a',
+    });
+    expect(config?.routes[0]?.path).toBe('/a');
+    expect(err).not.toContain('_variable');
+  });
+
   test('are named if nothing else is given', async () => {
     const { code, err } = await running([], { MRTR_GATEWAY_UPSTREM: 'http://hunter2/' });
     expect(code).toBe(64);

@@ -1,7 +1,12 @@
 /** Variables of the environment that have the prefix of the gateway, and that it does not read. */
 import { describe, expect, test } from 'vitest';
 import { FLAGS } from '../../../src/cli/flags.ts';
-import { describeUnknown, unknownVariables, VARIABLES } from '../../../src/cli/variables.ts';
+import {
+  describeUnknown,
+  unknownVariables,
+  unusedVariables,
+  VARIABLES,
+} from '../../../src/cli/variables.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 
@@ -35,6 +40,28 @@ describe('an unknown variable', () => {
   test('is one of twenty at most', () => {
     const many = Array.from({ length: 100 }, (_, index) => [`MRTR_GATEWAY_X${index}`, '']);
     expect(unknownVariables(Object.fromEntries(many), NONE)).toHaveLength(20);
+  });
+});
+
+describe('with a configuration file', () => {
+  test('all variables are unused but those that override it', () => {
+    const env = Object.fromEntries(VARIABLES.map((name) => [name, 'x']));
+    const unused = unusedVariables(env, NONE).map(({ name }) => name);
+    const counting = VARIABLES.filter((name) => !unused.includes(name));
+    expect(counting.map((name) => name.replace('MRTR_GATEWAY_', '')).toSorted()).toEqual([
+      'ADMIN',
+      'CONFIG',
+      'LISTEN',
+      'LISTEN_DEFAULT',
+      'LOG_FORMAT',
+      'LOG_LEVEL',
+      'WORKERS',
+    ]);
+  });
+
+  test('those that it refers to are used, and empty ones are not set', () => {
+    const env = { MRTR_GATEWAY_UPSTREAM: 'http://a/', MRTR_GATEWAY_PATH: '' };
+    expect(unusedVariables(env, new Set(['MRTR_GATEWAY_UPSTREAM']))).toEqual([]);
   });
 });
 

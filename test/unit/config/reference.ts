@@ -56,7 +56,8 @@ function variables(): string {
 
 A flag takes precedence over its variable. With a configuration file (\`--config\` or \`MRTR_GATEWAY_CONFIG\`) only the
 variables of \`--listen\`, \`--admin\`, \`--workers\`, \`--log-level\` and \`--log-format\` take effect as well: they override the
-file. The file sets all else, and can refer to any variable as \`\${NAME}\`. An empty variable counts as not set.
+file. The file sets all else, and can refer to any variable as \`\${NAME}\`. The log warns at start of each other one that is set and
+that the file does not refer to (\`gateway.unused_variable\`), and so does \`check\`. An empty variable counts as not set.
 
 | Variable | Flag | Meaning |
 | -------- | ---- | ------- |
