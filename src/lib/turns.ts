@@ -20,15 +20,29 @@ export class Turns {
    * @param work is told whether it has waited
    */
   async take<Done>(work: (hasWaited: boolean) => Promise<Done>): Promise<Done> {
-    const hasWaited = this.#running >= this.#most;
-    if (hasWaited) await new Promise<void>((resolve) => void this.#waiting.push(resolve));
-    else this.#running += 1;
+    const turn = this.enter();
+    if (turn !== null) await turn;
     try {
-      return await work(hasWaited);
+      return await work(turn !== null);
     } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#running -= 1;
-      else next();
+      this.leave();
     }
+  }
+
+  /**
+   * Begins a piece of work, which `leave` ends.
+   * @returns `null` if it begins at once, else a promise that resolves when it is its turn
+   */
+  enter(): Promise<void> | null {
+    if (this.#running >= this.#most)
+      return new Promise((resolve) => void this.#waiting.push(resolve));
+    this.#running += 1;
+    return null;
+  }
+
+  leave(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#running -= 1;
+    else next();
   }
 }

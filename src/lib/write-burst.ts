@@ -17,12 +17,17 @@ export class WriteBurst {
     this.#isAlone = isAlone;
   }
 
+  /** Whether a write should be made at once: only one client waits, and none of its writes does. */
+  get isDue(): boolean {
+    return this.#waiting.length === 0 && this.#isAlone();
+  }
+
   /**
-   * Makes a write: at once if only one client waits, else after this turn has read what arrived. Writes stay in order.
+   * Makes a write: at once if it is due, else after this turn has read what arrived. Writes stay in order.
    * @param write must not throw
    */
   add(write: () => void): void {
-    if (this.#waiting.length === 0 && this.#isAlone()) return write();
+    if (this.isDue) return write();
     const waiting = this.#waiting.push(write);
     if (waiting === 1) setImmediate(() => this.#flush());
     else if (waiting === MOST_WAITING) this.#flush();

@@ -83,9 +83,11 @@ export class HttpClient implements ExchangeClient {
     const exchange = new HttpExchange(this, request, reader);
     const dispatcher = exchange.useConnections(this.#connections.take());
     const { writes } = this.#options;
-    const write = () => void dispatcher.dispatch(this.#dispatchOptions(request), exchange);
-    if (writes === undefined) write();
-    else writes.add(write);
+    if (writes === undefined || writes.isDue) {
+      dispatcher.dispatch(this.#dispatchOptions(request), exchange);
+    } else {
+      writes.add(() => void dispatcher.dispatch(this.#dispatchOptions(request), exchange));
+    }
     return exchange;
   }
 

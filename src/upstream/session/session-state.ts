@@ -208,17 +208,19 @@ export class SessionState implements CallHost {
   ): Promise<void> {
     const sharing = this.questions.sharing(call, id);
     const [first] = sharing ?? [id];
+    const turn = first === undefined ? null : this.#answers.enter();
     try {
-      if (first !== undefined) {
-        await this.#answers.take(async (hasWaited) => {
-          if (hasWaited) this.assertAlive();
-          if (hasWaited && call.isOver) return;
-          await this.transport.respond(first, reply, headers);
-        });
+      if (turn !== null) {
+        await turn;
+        this.assertAlive();
       }
+      const isWanted = first !== undefined && (turn === null || !call.isOver);
+      if (isWanted) await this.transport.respond(first, reply, headers);
     } catch (error) {
       this.questions.notTaken(call);
       throw this.noted(asUpstreamFailure(error, true));
+    } finally {
+      if (first !== undefined) this.#answers.leave();
     }
     call.answered(id);
     this.useHeaders(headers);
