@@ -247,14 +247,14 @@ export class Home {
         entry.hasServed ||= isParked;
         started?.park(isParked);
       },
-      onEnd: (how, hasParked) => {
+      onEnd: (how, hasAsked) => {
         started?.end();
         if (how === 'left') {
           entry.left.add();
         } else {
           const isClean = how === 'clean';
           entry.hasServed ||= isClean;
-          if (hasParked) silentTargets.delete(target);
+          if (hasAsked) silentTargets.delete(target);
           else if (isClean) silentTargets.set(target, true);
         }
         this.#giveBack(entry);

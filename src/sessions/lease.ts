@@ -16,6 +16,8 @@ export interface Lease {
   readonly isReplacement: boolean;
   /** Tells where the call stands. A session with a call that waits is pinged, and another call may start. */
   moved(phase: CallPhase): void;
+  /** Notes that a question was declined that the call may have asked. */
+  mayHaveAsked(): void;
   /** Gives the session back. `clean` says that the server had finished with the call. */
   giveBack(clean: boolean): void;
   /** Lets go of the session without ending it, for another replica to take up. */
@@ -53,8 +55,8 @@ export interface LentTo {
   readonly isReplacement?: boolean;
   /** Called when the call is parked, or goes on. */
   readonly onParked?: (isParked: boolean) => void;
-  /** Takes the session back. Called once. */
-  readonly onEnd: (how: LeaseEnd, hasParked: boolean) => void;
+  /** Takes the session back. Called once. @param hasAsked whether the call has asked, or may have */
+  readonly onEnd: (how: LeaseEnd, hasAsked: boolean) => void;
 }
 
 /** Lends a session to one call. Only the first end of the lease counts. */
@@ -62,7 +64,7 @@ export class CallLease implements Lease {
   readonly session: Session;
   readonly #to: LentTo;
   #phase: CallPhase = 'running';
-  #hasParked = false;
+  #hasAsked = false;
   #isOver = false;
 
   constructor(session: Session, to: LentTo) {
@@ -79,9 +81,13 @@ export class CallLease implements Lease {
     if (this.#isOver || phase === this.#phase) return;
     this.#phase = phase;
     const isParked = phase === 'parked';
-    this.#hasParked ||= isParked;
+    this.#hasAsked ||= isParked;
     this.session.keepAlive(phase !== 'running', this);
     this.#to.onParked?.(isParked);
+  }
+
+  mayHaveAsked(): void {
+    this.#hasAsked = true;
   }
 
   giveBack(isClean: boolean): void {
@@ -96,7 +102,7 @@ export class CallLease implements Lease {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#phase !== 'running') this.session.keepAlive(false, this);
-    this.#to.onEnd(how, this.#hasParked);
+    this.#to.onEnd(how, this.#hasAsked);
     this.#to.leases?.end();
   }
 }

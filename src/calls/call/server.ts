@@ -154,6 +154,7 @@ class EventFeeder implements CallListener {
     this.#call.hasBegun = true;
     logRefusedQuestion(this.#call, method, WHY_UNANSWERABLE[cause]);
     this.#call.unanswerable = cause;
+    this.#call.lease?.mayHaveAsked();
   }
 
   notified(method: string, params: JsonObject): void {

@@ -8,6 +8,7 @@ import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questio
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import { sessionUnknown, type SessionState } from './session-state.ts';
+import type { ResumedStream } from './resumed-stream.ts';
 
 export interface IncomingOptions {
   /**
@@ -111,8 +112,9 @@ export class IncomingMessages implements TransportListener {
   #mayBeReplayed(source: MessageSource): boolean {
     const { calls, hasResumed } = this.#session;
     if (!hasResumed) return false;
-    if (source.stream === 'request' && calls.get(source.id)?.streamResumed === true) return true;
-    for (const call of calls.values()) if (call.streamUnverified) return true;
+    const call = source.stream === 'request' ? calls.get(source.id) : undefined;
+    if ((call?.resumedStream ?? null) !== null) return true;
+    for (const { resumedStream } of calls.values()) if (resumedStream?.isUnverified) return true;
     return false;
   }
 
@@ -148,25 +150,24 @@ export class IncomingMessages implements TransportListener {
   #deliver(message: JsonRpcMessage, source: MessageSource): void {
     const session = this.#session;
     const call = source.stream === 'request' ? session.calls.get(source.id) : undefined;
-    if (call?.streamResumed === true && !this.#isAccepted(call, message)) return;
+    const resumed = call?.resumedStream ?? null;
+    if (call !== undefined && resumed !== null && !this.#isAccepted(call, resumed, message)) return;
     if (message.type === 'response') {
       if (message.id !== null) this.#onReply(upstreamRequestId(message.id), message.reply);
       return;
     }
     const { transport, calls, questions, detector } = session;
     const { hasUnfinished } = questions;
-    const isAnyCalls = call?.streamShared === true && (calls.size > 1 || hasUnfinished);
+    const isAnyCalls = resumed?.isShared === true && (calls.size > 1 || hasUnfinished);
     const from: MessageSource = isAnyCalls ? { stream: 'standalone' } : source;
     const context = { transport: transport.kind, calls, hasUnfinished, detector };
     this.#follow(routeOf(message, from, context));
   }
 
   /** Ends the call if its resumed stream carries messages of another one: then none of them can be trusted. */
-  #isAccepted(call: SessionCall, message: JsonRpcMessage): boolean {
+  #isAccepted(call: SessionCall, stream: ResumedStream, message: JsonRpcMessage): boolean {
     const session = this.#session;
-    const check = call.checkStream(message, (id) =>
-      session.detector.isIssuedBy(id, session.identity),
-    );
+    const check = stream.check(message, (id) => session.detector.isIssuedBy(id, session.identity));
     if (check.type === 'mixed') {
       session.detector.reportMixedStreams();
       session.transport.abandon(call.id);
@@ -184,9 +185,11 @@ export class IncomingMessages implements TransportListener {
       case 'question': {
         const { call, id, method, params } = route;
         // A resumed stream can repeat what another call of the session was asked.
-        if (call.streamResumed && !call.wasAsked(id) && session.questions.wasAsked(id)) return;
+        if (call.resumedStream !== null && !call.wasAsked(id) && session.questions.wasAsked(id))
+          return;
         session.questions.cameOnStream(method);
-        return call.ask(id, method, params);
+        // A resumed stream can carry what is of another call.
+        return call.ask(id, method, params, call.resumedStream === null);
       }
       case 'unrelated-question':
         return session.questions.receive(route);

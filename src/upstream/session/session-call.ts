@@ -1,17 +1,12 @@
-/** One interactive call of a session: its listener, its open questions, and what its stream was seen to carry. */
+/** One interactive call of a session: its listener, and its open questions. */
 import type { Clock } from '../../lib/clock.ts';
-import {
-  serverRequestId,
-  upstreamRequestId,
-  type ServerRequestId,
-  type UpstreamRequestId,
-} from '../../protocol/ids.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
-import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { type BroadcastDetector, isOfSameSession } from '../discovery/broadcast-detector.ts';
+import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { BroadcastDetector } from '../discovery/broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
-import { relatedTaskOf, withRelatedTask } from '../../protocol/task.ts';
+import { withRelatedTask } from '../../protocol/task.ts';
 import type { CallerHeaders, Transport } from '../transport/transport.ts';
 import type {
   CallTask,
@@ -21,7 +16,9 @@ import type {
   SessionCallOptions,
 } from './call-exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
-import { isQuestion, unasked } from './questions/routing.ts';
+import { ASKS_TOGETHER_MS } from './questions/held-questions.ts';
+import { unasked } from './questions/routing.ts';
+import { ResumedStream } from './resumed-stream.ts';
 
 /** What a call needs of its session. */
 export interface CallHost {
@@ -49,12 +46,6 @@ export interface CallHost {
   endCall(id: UpstreamRequestId): unknown;
 }
 
-/** What to do with a message on the stream of a call. */
-export type StreamCheck =
-  | { readonly type: 'accepted' | 'ignored' }
-  /** The stream carries messages of another call. */
-  | { readonly type: 'mixed'; readonly problem: string };
-
 /**
  * What became of a question.
  * - `open`: it has no answer yet; another call can have asked for the roots in its place
@@ -69,24 +60,22 @@ const isOpen = (state: QuestionState | undefined) => state === 'open' || state =
 const MAX_QUESTIONS = 10_000;
 const MAX_ID_CHARACTERS = 1_024;
 
-const ACCEPTED: StreamCheck = { type: 'accepted' };
-const IGNORED: StreamCheck = { type: 'ignored' };
-
 export class SessionCall implements RequestExchange {
   readonly id: UpstreamRequestId;
   readonly listener: ExchangeListener;
   readonly task: CallTask | null;
   sessionMayBeGone: boolean;
+  /** `null` until the stream of the call is resumed. */
+  resumedStream: ResumedStream | null = null;
   readonly #host: CallHost;
   /** All questions of the call so far: a resumed stream can repeat them. `null` until the server asks. */
   #questions: Map<ServerRequestId, QuestionState> | null = null;
-  #stream: 'original' | 'unverified' | 'verified' | 'shared' = 'original';
   #accepted: PromiseWithResolvers<void> | null = null;
   #isAccepted = false;
   isOver = false;
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
-  #askedAtMs = 0;
+  #asksUntilMs = 0;
   /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
   #cancelled: Promise<boolean> | null = null;
   #cancellationTaken = false;
@@ -114,7 +103,7 @@ export class SessionCall implements RequestExchange {
 
   /** False while the server can still refuse the request. */
   get isAccepted(): boolean {
-    return this.#isAccepted || this.streamResumed;
+    return this.#isAccepted || this.resumedStream !== null;
   }
 
   /** The server has not taken the request. */
@@ -137,12 +126,12 @@ export class SessionCall implements RequestExchange {
   }
 
   /**
-   * When the call last asked its client, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. Another call
-   * can have asked for the roots in its place, so they do not count.
+   * Until when the call can ask more on a stream that names no call, in ms of `Clock.elapsed`, if it waits for an answer; or
+   * `null`. Another call can have asked for the roots in its place, so they do not count.
    */
-  get askedAtMs(): number | null {
+  get asksUntilMs(): number | null {
     if (this.#questions === null) return null;
-    return [...this.#questions.values()].includes('waiting') ? this.#askedAtMs : null;
+    return [...this.#questions.values()].includes('waiting') ? this.#asksUntilMs : null;
   }
 
   get openQuestions(): readonly ServerRequestId[] {
@@ -194,15 +183,20 @@ export class SessionCall implements RequestExchange {
     this.#host.transport.abandon(this.id);
   }
 
-  /** Passes a question of the server on. */
-  ask(id: ServerRequestId, method: string, params: JsonObject): void {
+  /**
+   * Passes a question of the server on.
+   * @param isOnStream whether it came on the stream of the call: then a question beside it is that of another call (ADR 48)
+   */
+  ask(id: ServerRequestId, method: string, params: JsonObject, isOnStream = false): void {
     this.sessionMayBeGone = false;
     // An id is used once in a session (basic, "Requests"), so this repeats a question.
     if (this.wasAsked(id)) return;
     const isTooMuch = this.#questions !== null && this.#questions.size >= MAX_QUESTIONS;
     if (this.isCancelled && (isTooMuch || String(id).length > MAX_ID_CHARACTERS)) return;
     this.#become(id, method === 'roots/list' ? 'open' : 'waiting');
-    if (method !== 'roots/list') this.#askedAtMs = this.#host.clock.elapsed();
+    if (method !== 'roots/list') {
+      this.#asksUntilMs = this.#host.clock.elapsed() + (isOnStream ? 0 : ASKS_TOGETHER_MS);
+    }
     if (this.#cancelled !== null) return void this.#closeOut(id, method, this.#cancelled);
     this.#startHeartbeat(id, params);
     this.listener.asked(id, method, params);
@@ -243,51 +237,11 @@ export class SessionCall implements RequestExchange {
     this.#heartbeat?.stopAll();
   }
 
-  /** True if the stream was resumed with `Last-Event-ID`. */
-  get streamResumed(): boolean {
-    return this.#stream !== 'original';
-  }
-
-  /** True if the stream was resumed, and no message on it has named the call yet. */
-  get streamUnverified(): boolean {
-    return this.#stream === 'unverified';
-  }
-
-  /** True if the stream was resumed, and carried messages of other requests of the session. */
-  get streamShared(): boolean {
-    return this.#stream === 'shared';
-  }
-
   /** The stream was resumed with `Last-Event-ID`. */
   resumeStream(): void {
     this.#host.hasResumed = true;
-    if (this.#stream !== 'shared') this.#stream = 'unverified';
-  }
-
-  /**
-   * Checks a message on a resumed stream: an event store that mixes streams delivers messages of other
-   * sessions there. A message that names a request has to name this one. A message that names none is
-   * accepted from a server that was never seen to mix streams, or after the call was named.
-   * @param isOwnId whether the session issued an id in this process
-   */
-  checkStream(message: JsonRpcMessage, isOwnId: (id: UpstreamRequestId) => boolean): StreamCheck {
-    if (this.#stream === 'original') return ACCEPTED;
-    const named = requestNamedIn(message);
-    if (named !== undefined) {
-      if (named === this.id || named === this.task?.progressToken) {
-        if (this.#stream === 'unverified') this.#stream = 'verified';
-        return ACCEPTED;
-      }
-      // A store may repeat what the session was sent on other streams, here or in the process that had it before.
-      const isId = typeof named === 'number' || typeof named === 'string';
-      if (isId && (isOwnId(upstreamRequestId(named)) || isOfSameSession(this.id, named))) {
-        this.#stream = 'shared';
-        return ACCEPTED;
-      }
-      const what = message.type === 'response' ? 'the reply to' : 'progress of';
-      return { type: 'mixed', problem: `the resumed stream carried ${what} another request` };
-    }
-    return this.#stream === 'unverified' ? this.#checkUnverified(message) : ACCEPTED;
+    if (this.resumedStream !== null) return this.resumedStream.resumedAgain();
+    this.resumedStream = new ResumedStream(this, this.#host.detector);
   }
 
   #isOpen(id: ServerRequestId): boolean {
@@ -322,29 +276,4 @@ export class SessionCall implements RequestExchange {
     if (taskId === null || !('result' in reply)) return reply;
     return { result: withRelatedTask(reply.result, taskId) };
   }
-
-  #checkUnverified(message: JsonRpcMessage): StreamCheck {
-    if (message.type === 'notification' && message.method === 'notifications/cancelled') {
-      const { requestId } = message.params;
-      const isId = typeof requestId === 'string' || typeof requestId === 'number';
-      // A tool of the TypeScript SDK that is cancelled also takes back what was answered before the stream was resumed.
-      return isId && this.wasAsked(serverRequestId(requestId)) ? ACCEPTED : IGNORED;
-    }
-    if (!this.#host.detector.mixesStreams) return ACCEPTED;
-    if (message.type !== 'request') return IGNORED;
-    const taskId = this.task?.taskId ?? null;
-    if (taskId !== null && relatedTaskOf(message.params) === taskId) return ACCEPTED;
-    if (!isQuestion(message.method)) return message.method === 'ping' ? ACCEPTED : IGNORED;
-    const problem = 'the server is known to mix streams, and asked before it named the call';
-    return { type: 'mixed', problem };
-  }
-}
-
-/** The request of ours that a message names: that of a reply, or the token of progress. */
-function requestNamedIn(message: JsonRpcMessage): unknown {
-  if (message.type === 'response') return message.id;
-  if (message.type !== 'notification' || message.method !== 'notifications/progress') {
-    return undefined;
-  }
-  return message.params['progressToken'] ?? null;
 }

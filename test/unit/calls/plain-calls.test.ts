@@ -81,6 +81,8 @@ describe('a call that fails after a question that may have been its own was decl
     server.says.unanswerable('elicitation/create', 'ambiguous');
     server.replies();
     expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
+    // Its tool must not be taken for one that asks nothing.
+    expect(server.did).toEqual(['lease', 'call', 'may have asked', 'give back']);
   });
 });
 

@@ -10,8 +10,8 @@ import type { ServerRequest } from './routing.ts';
 
 export interface HeldQuestionsOptions<Call> {
   readonly clock: Clock;
-  /** Returns when a call last asked its client, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. */
-  readonly askedAtMs: (call: Call) => number | null;
+  /** Returns until when a call can ask more, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. */
+  readonly asksUntilMs: (call: Call) => number | null;
   /** The calls that run. */
   readonly running: Entries<UpstreamRequestId, Call>;
   /** Returns the calls that ended without a reply, and can still ask. */
@@ -110,8 +110,8 @@ export class HeldQuestions<Call> {
   }
 
   #isWaiting(call: Call): boolean {
-    const askedAtMs = this.#options.askedAtMs(call);
-    return askedAtMs !== null && this.#options.clock.elapsed() - askedAtMs >= ASKS_TOGETHER_MS;
+    const asksUntilMs = this.#options.asksUntilMs(call);
+    return asksUntilMs !== null && this.#options.clock.elapsed() >= asksUntilMs;
   }
 
   #running(candidates: ReadonlySet<UpstreamRequestId>): Call[] {

@@ -12,7 +12,7 @@ import type {
   BroadcastDetector,
 } from '../../discovery/broadcast-detector.ts';
 import { hasOneStream, type Transport } from '../../transport/transport.ts';
-import { ASKS_TOGETHER_MS, HeldQuestions } from './held-questions.ts';
+import { HeldQuestions } from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked, type ServerRequest } from './routing.ts';
 import type { SessionCall } from '../session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
@@ -85,9 +85,7 @@ export class SessionQuestions {
     if (this.askingStyle !== 'unrelated') return 0;
     const { calls, clock } = this.#options;
     const nowMs = clock.elapsed();
-    const waitMs = [...calls.values()].map(({ askedAtMs }) =>
-      askedAtMs === null ? 0 : askedAtMs + ASKS_TOGETHER_MS - nowMs,
-    );
+    const waitMs = [...calls.values()].map(({ asksUntilMs }) => (asksUntilMs ?? nowMs) - nowMs);
     return Math.max(this.#unfinished.overInMs, ...waitMs);
   }
 
@@ -190,7 +188,7 @@ export class SessionQuestions {
       held: new HeldQuestions({
         clock,
         running: calls,
-        askedAtMs: (call) => call.askedAtMs,
+        asksUntilMs: (call) => call.asksUntilMs,
         unfinished: () => this.#unfinished.ids(),
         ask: (call, question) => this.#ask(call, question),
         decline: ({ id, method }, mayHaveAsked) => {

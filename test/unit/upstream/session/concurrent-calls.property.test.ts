@@ -1,7 +1,8 @@
 /**
  * Random histories of several calls in one session. The server is played, and so it is known which call asked each
  * question: no other call may be asked it, each gets one reply at most, and none is held for ever. A tool that asks several
- * questions at once sends them within 250 ms, and does nothing more until it is answered.
+ * questions at once sends them within 250 ms, and does nothing more until it is answered. After a question on its stream it
+ * asks none beside it until then (ADR 48).
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -34,6 +35,8 @@ interface Tool {
   readonly waitsFor: Set<ServerRequestId>;
   isRunning: boolean;
   lastAskedMs: number;
+  /** Whether its last question came on its own stream. */
+  lastOnStream: boolean;
   /** When the client left, and until when the tool can ask. */
   asksUntilMs: number;
 }
@@ -89,7 +92,7 @@ class History {
     const waitsFor = new Set<ServerRequestId>();
     const tool: Tool = {
       ...{ exchange, shown, waitsFor, isRunning: true },
-      ...{ lastAskedMs: 0, asksUntilMs: Infinity },
+      ...{ lastAskedMs: 0, lastOnStream: false, asksUntilMs: Infinity },
     };
     this.tools.push(tool);
     this.#server?.accepted(exchange.id);
@@ -98,10 +101,11 @@ class History {
   /** @param where on the stream of the call, beside it, or for the roots of the client */
   ask(pick: number, where: 'on-stream' | 'unrelated' | 'roots'): void {
     const nowMs = this.clock.now();
-    const asking = this.tools.filter(
-      ({ asksUntilMs, waitsFor, lastAskedMs }) =>
-        asksUntilMs > nowMs && (waitsFor.size === 0 || nowMs - lastAskedMs < ASKS_TOGETHER_MS),
-    );
+    const asking = this.tools.filter(({ asksUntilMs, waitsFor, lastAskedMs, lastOnStream }) => {
+      if (asksUntilMs <= nowMs) return false;
+      const isBesideIt = where === 'unrelated' && lastOnStream;
+      return waitsFor.size === 0 || (nowMs - lastAskedMs < ASKS_TOGETHER_MS && !isBesideIt);
+    });
     const asker = pickOf(asking, pick);
     if (asker === undefined) return;
     const isOnStream = where === 'on-stream' && this.#kind === 'streamable-http';
@@ -116,6 +120,7 @@ class History {
     this.questions.set(id, question);
     asker.waitsFor.add(id);
     asker.lastAskedMs = nowMs;
+    if (!isEveryones) asker.lastOnStream = isOnStream;
     const source = isOnStream
       ? ({ stream: 'request', id: asker.exchange.id } as const)
       : ({ stream: 'standalone' } as const);

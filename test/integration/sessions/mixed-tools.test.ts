@@ -1,0 +1,53 @@
+/** A server with tools that ask on the streams of their calls, and tools that ask beside them. */
+import { expect, test } from 'vitest';
+import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
+import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
+import { countingServer } from '../../fixtures/servers/counting-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+async function testbed(overrides: GatewayOverrides = {}) {
+  const { server } = await countingServer();
+  const gateway = await startTestGateway(server.url, {
+    transport: 'streamable-http',
+    ...overrides,
+  });
+  stopAfterTest(() => gateway.close());
+  const call = async (name: string) => (await callTool(gateway.url, name)).response.result;
+  const answer = async (
+    name: string,
+    { requestState, inputRequests }: { requestState: string; inputRequests: object },
+  ) => {
+    const keys = Object.keys(inputRequests);
+    const inputResponses = Object.fromEntries(keys.map((key) => [key, accept({ name: 'Ada' })]));
+    const retried = await callTool(gateway.url, name, { requestState, inputResponses });
+    return retried.response.result.content[0].text;
+  };
+  return { server, call, answer };
+}
+
+// Rule concurrent-10: While a call waits for the answer to a question that came on its own stream, a question beside the streams
+// is that of another call, and is asked at once.
+test('a question beside the streams is asked while a call that has just asked on its stream is parked', async () => {
+  const { call, answer } = await testbed();
+  const onStream = await call('ask');
+  const beside = await call('ask-unrelated');
+  expect(Object.keys(beside.inputRequests)).toHaveLength(1);
+  expect(await answer('ask', onStream)).toBe('Ada 1');
+  expect(await answer('ask-unrelated', beside)).toBe('Ada 2');
+});
+
+// Rule concurrent-10.
+test('a call does not wait for one that has just asked on its stream, in front of a server that also asks beside them', async () => {
+  const clock = new ManualClock();
+  const { server, call, answer } = await testbed({ clock });
+  const beside = await advanceUntil(clock, call('ask-unrelated'));
+  await advanceUntil(clock, answer('ask-unrelated', beside));
+  await advanceUntil(clock, call('ask'));
+  const calls = () => server.received.filter(({ method }) => method === 'tools/call').length;
+  const before = calls();
+  // No time passes.
+  const second = call('ask');
+  await turnsUntil(() => calls() === before + 1);
+  expect(Object.keys((await advanceUntil(clock, second)).inputRequests)).toHaveLength(1);
+});
