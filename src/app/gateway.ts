@@ -152,6 +152,13 @@ export async function openGateway(
 
   let isListening = false;
   let draining = false;
+  let wasReady = shares?.wasReady ?? false;
+  // Once it was, readiness no longer depends on servers: they can fail, and a reload can add one that is down.
+  const isReady = (): boolean => {
+    const isUsable = isListening && (generations.current?.identity.problem ?? null) === null;
+    wasReady ||= isUsable && routes.configured.every(({ server }) => server.availability.ready);
+    return isUsable && wasReady;
+  };
   const close = async () => {
     await listener.close();
     await replica.close();
@@ -161,12 +168,8 @@ export async function openGateway(
   };
   const readiness = (): Readiness => {
     const problem = generations.current?.identity.problem ?? null;
-    const isReady =
-      isListening &&
-      problem === null &&
-      routes.configured.every(({ server }) => server.availability.ready);
     return {
-      status: draining ? 'draining' : isReady ? 'ready' : 'not ready',
+      status: draining ? 'draining' : isReady() ? 'ready' : 'not ready',
       ...(problem !== null && { identity: problem }),
       routes: Object.fromEntries(
         routes.configured.map(({ config, server }) => [config.id, server.availability.status]),
@@ -199,8 +202,12 @@ export async function openGateway(
     prepare: async (next) => {
       const prepared = await generations.prepare(next);
       return {
-        commit: () =>
-          draining ? void generations.abandon(prepared) : generations.commit(prepared),
+        commit: () => {
+          if (draining) return void generations.abandon(prepared);
+          // Nobody may have asked so far.
+          isReady();
+          generations.commit(prepared);
+        },
         abandon: () => generations.abandon(prepared),
       };
     },

@@ -60,4 +60,6 @@ export interface WorkerShares {
   readonly siblings: Siblings;
   /** The key that the primary generated; `null` if keys are configured. */
   readonly generatedKey: SecretKey | null;
+  /** Whether the gateway was ready before the worker started. */
+  readonly wasReady: boolean;
 }

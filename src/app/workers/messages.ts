@@ -7,6 +7,7 @@ import type { StopOrder } from '../../ops/live/stop.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { ClaimReply, ClaimRequest } from '../../replicas/directory/claim-table.ts';
+import type { SecretKey } from '../../seal/key-ring.ts';
 import type { CountEntries } from './shared-counts.ts';
 
 /** A worker as its siblings see it. */
@@ -15,14 +16,22 @@ export interface Sibling {
   readonly address: string;
 }
 
+/** A key, with its secret as base64url. */
+interface WrittenKey {
+  readonly kid: string;
+  readonly secret: string;
+}
+
 /** What a worker begins with. */
 export interface WorkerStart {
   readonly type: 'start';
   readonly number: number;
   /** See `writeConfig`. */
   readonly config: string;
-  /** The key that the primary generated, with its secret as base64url; `null` if keys are configured. */
-  readonly generatedKey: { readonly kid: string; readonly secret: string } | null;
+  /** The key that the primary generated; `null` if keys are configured. */
+  readonly generatedKey: WrittenKey | null;
+  /** Whether the gateway was ready before. */
+  readonly wasReady: boolean;
   /** The address of the gateway for other gateways; `null` if it has no relay listener. */
   readonly gatewayAddress: string | null;
   readonly counts: CountEntries;
@@ -90,6 +99,14 @@ export function readConfig(text: string): Config {
     const isUrl = href && href[0] === URL_MEMBER && typeof href[1] === 'string';
     return isUrl ? new URL(href[1]) : value;
   }) as Config;
+}
+
+export function writeKey({ kid, secret }: SecretKey): WrittenKey {
+  return { kid, secret: Buffer.from(secret).toString('base64url') };
+}
+
+export function readKey({ kid, secret }: WrittenKey): SecretKey {
+  return { kid, secret: Buffer.from(secret, 'base64url') };
 }
 
 /** No map of a configuration has it as a key with a text as value. */

@@ -17,6 +17,7 @@ import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logListening } from '../listening-log.ts';
 import {
   writeConfig,
+  writeKey,
   type Sibling,
   type StatusOf,
   type ToWorker,
@@ -57,8 +58,7 @@ export async function startWorkers(
 ): Promise<Gateway> {
   const port = await findPort(config.listen, '--listen HOST:PORT');
   const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
-  const hasPeers = (config.relay?.peers ?? null) !== null;
-  const peers = hasPeers ? await import('../replica/peers.ts') : null;
+  const peers = (config.relay?.peers ?? null) === null ? null : await import('../replica/peers.ts');
   const primary = new Primary({ config, port, generatedKey, peers, log, clock });
   const admin = new AdminListener(config.admin, primary, clock);
   const close = async () => {
@@ -112,6 +112,8 @@ class Primary {
   };
   readonly #relay: RelayListener;
   #gatewayAddress: string | null = null;
+  /** For workers that start later: what they do not reach must not make the gateway not ready. */
+  #wasReady = false;
   #phase: 'starting' | 'running' | 'draining' | 'closed' = 'starting';
 
   constructor(options: PrimaryOptions) {
@@ -170,6 +172,7 @@ class Primary {
       status === null ? [] : [status.readiness],
     );
     const state = readinessOfWorkers(serving, this.#workers.values(), this.#config);
+    this.#wasReady ||= state.status === 'ready';
     if (this.#phase === 'running') return state;
     return { ...state, status: this.#phase === 'starting' ? 'not ready' : 'draining' };
   }
@@ -236,10 +239,8 @@ class Primary {
       type: 'start',
       number,
       config: writeConfig(config),
-      generatedKey: generatedKey && {
-        kid: generatedKey.kid,
-        secret: Buffer.from(generatedKey.secret).toString('base64url'),
-      },
+      generatedKey: generatedKey && writeKey(generatedKey),
+      wasReady: this.#wasReady,
       gatewayAddress: this.#gatewayAddress,
       counts: this.#counts.join(number),
     });
@@ -258,7 +259,9 @@ class Primary {
     const workers = this.#serving().filter(({ isFollowing }) => isFollowing);
     const keys = configuredKeys(config);
     this.#sealKeys.admit(keys);
-    const problems = await Promise.all(workers.map((worker) => worker.prepare(config)));
+    const prepared = Promise.all(workers.map((worker) => worker.prepare(config)));
+    // Nobody may have asked whether it is ready so far, and then its servers can be others.
+    const [problems] = await Promise.all([prepared, this.readiness()]);
     const abandon = async () => {
       this.#sealKeys.dismiss();
       for (const worker of workers) worker.send({ type: 'abandon' });
@@ -293,9 +296,7 @@ class Primary {
     const { number, pid, problem, sibling } = worker;
     this.#workers.delete(number);
     this.#counts.leave(number);
-    if (sibling !== null) {
-      this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
-    }
+    if (sibling !== null) this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
     if (this.#phase !== 'running') return;
     void this.#metrics.workerEnded(number);
     const { clock, log } = this.#options;

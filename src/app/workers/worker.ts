@@ -5,7 +5,6 @@ import { systemClock } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/containers.ts';
 import type { Log } from '../../ops/log.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
-import type { SecretKey } from '../../seal/key-ring.ts';
 import { openGateway, type GatewayProcess } from '../gateway.ts';
 import { lookEverywhere, type LiveView } from '../live/others.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
@@ -14,6 +13,7 @@ import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
 import { problemsOf, type Prepared } from '../reload/reloads.ts';
 import {
   readConfig,
+  readKey,
   type FromWorker,
   type Sibling,
   type StatusOf,
@@ -59,13 +59,15 @@ export class Worker {
    * @throws StartFailure if it cannot start
    */
   async run(): Promise<void> {
+    const { generatedKey, wasReady } = this.#start;
     const gateway = await openGateway(
       this.#config,
       { log: this.#log },
       {
         counts: this.#counts,
         siblings: this.#siblings,
-        generatedKey: readKey(this.#start.generatedKey),
+        generatedKey: generatedKey && readKey(generatedKey),
+        wasReady,
       },
     );
     this.#gateway = gateway;
@@ -210,8 +212,4 @@ class KnownSiblings implements Siblings {
     this.#ended.set(boot, true);
     for (const listener of this.#listeners) listener(boot);
   }
-}
-
-function readKey(key: WorkerStart['generatedKey']): SecretKey | null {
-  return key && { kid: key.kid, secret: Buffer.from(key.secret, 'base64url') };
 }
