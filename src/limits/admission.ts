@@ -206,6 +206,9 @@ export function limitLog<Limit>(
   };
 }
 
+/** What became of a request: the status of its response, or why it got none. */
+type Outcome = number | Error;
+
 export interface CircuitBreakerOptions {
   /** `null` if the server never counts as down. */
   readonly consecutiveFailures: number | null;
@@ -213,8 +216,10 @@ export interface CircuitBreakerOptions {
   readonly maxOpenForMs: number;
   /** The statuses that count as failures. */
   readonly statuses: readonly number[];
-  /** Called when the server begins to count as down, and when it responds again. */
-  readonly onChange: (isOpen: boolean) => void;
+  /** Called when the server begins to count as down, with the last failure. */
+  readonly onOpened: (failure: Outcome) => void;
+  /** Called when it responds again. */
+  readonly onClosed: () => void;
   /** Jitter in [0, 1), so that replicas do not try at the same time. */
   readonly random: () => number;
 }
@@ -259,11 +264,11 @@ export class CircuitBreaker {
     return waitMs;
   }
 
-  /** Notes what became of a request. @param status of the response; `null` if there is none */
-  readonly ended = (status: number | null): void => {
+  /** Notes what became of a request. */
+  readonly ended = (outcome: Outcome): void => {
     const { consecutiveFailures, statuses, maxOpenForMs, openForMs } = this.#options;
     if (consecutiveFailures === null) return;
-    if (status !== null && !statuses.includes(status)) return this.#close();
+    if (typeof outcome === 'number' && !statuses.includes(outcome)) return this.#close();
     if (this.#openUntilMs !== null) {
       // Requests that were sent before say nothing new.
       if (!this.#isTrying) return;
@@ -275,7 +280,7 @@ export class CircuitBreaker {
     if (this.#failures < consecutiveFailures) return;
     this.#openForMs = Math.min(openForMs, maxOpenForMs);
     this.#stayOpen();
-    this.#options.onChange(true);
+    this.#options.onOpened(outcome);
   };
 
   #stayOpen(): void {
@@ -288,6 +293,6 @@ export class CircuitBreaker {
     this.#isTrying = false;
     if (this.#openUntilMs === null) return;
     this.#openUntilMs = null;
-    this.#options.onChange(false);
+    this.#options.onClosed();
   }
 }

@@ -49,7 +49,8 @@ export interface LogEvents {
   'upstream.detected': { route: string; kind: string; cause: string };
   'upstream.slow': { route: string; ms: number };
   'upstream.only_modern': { route: string; what: string; names: string };
-  'upstream.circuit_opened': { route: string };
+  /** `code` and `problem`: the last failure. */
+  'upstream.circuit_opened': { route: string; url: string; code: string; problem: string };
   'upstream.circuit_closed': { route: string };
   'upstream.unavailable': { route: string; url: string; code: string; problem: string };
   'upstream.failed': {

@@ -42,8 +42,8 @@ export interface PassThroughOptions {
   readonly connectTimeoutMs: number;
   /** How long the head of a response can take. The body has no limit. */
   readonly headersTimeoutMs: number;
-  /** Called with the status of each response, and with `null` for a request that got none. */
-  readonly onOutcome?: (status: number | null) => void;
+  /** Called with the status of each response, and with the error of a request that got none. */
+  readonly onOutcome?: (outcome: number | Error) => void;
   /** Of a body that is streamed. A body that the edge has read is within its limit. */
   readonly maxBodyBytes: number;
   /** Counts the responses that a drain waits for. */

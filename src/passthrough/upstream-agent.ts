@@ -10,8 +10,8 @@ export interface UpstreamAgentOptions {
   readonly connectTimeoutMs: number;
   /** From the end of the request to the head of the response. */
   readonly headersTimeoutMs: number;
-  /** Called with the status of each response, and with `null` for a request that got none. */
-  readonly onOutcome?: (status: number | null) => void;
+  /** Called with the status of each response, and with the error of a request that got none. */
+  readonly onOutcome?: (outcome: number | Error) => void;
 }
 
 type Callback = (error: Error | null, response?: Dispatcher.ResponseData) => void;
@@ -51,7 +51,7 @@ export class UpstreamAgent {
         if (!write.written) this.#unsent.add(error);
         // A body that is streamed can also break on the side of the client.
         const isOurs = signal?.aborted !== true && !(options.body instanceof Readable);
-        if (isOurs) this.#onOutcome?.(null);
+        if (isOurs) this.#onOutcome?.(error);
         return callback(error);
       }
       this.#onOutcome?.(response.statusCode);

@@ -4,6 +4,7 @@ import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import type { AskingStyle, BroadcastDetector } from './discovery/broadcast-detector.ts';
+import type { UpstreamFailure } from './failure.ts';
 import type { DetectionCause, LegacyTransport, UpstreamKind } from './discovery/detection.ts';
 import type { Offering } from './discovery/modern-side.ts';
 import type { ResumptionOutcome } from './discovery/resumptions.ts';
@@ -78,8 +79,8 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly hasSiblings?: boolean;
   /** Makes the writes of requests. */
   readonly writes?: WriteBurst;
-  /** Called with the status of each response, and with `null` for a request that got none. */
-  readonly onOutcome?: (status: number | null) => void;
+  /** Called with the status of each response, and with the failure of a request that got none. */
+  readonly onOutcome?: (outcome: number | UpstreamFailure) => void;
   /** Called when it is found out what the server speaks, and again when that has changed. */
   readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
   /** Called once for a server that speaks both eras and offers more in the modern one. */

@@ -243,8 +243,8 @@ export class Upstream implements LegacyServer {
       return await Session.open(this.#connect(kind), options, this.#clock);
     } catch (error) {
       // The gateway gave the request up, so that its exchange has no outcome to report.
-      const { code } = asUpstreamFailure(error, false);
-      if (code === 'upstream_timeout') this.#options.onOutcome?.(null);
+      const failure = asUpstreamFailure(error, false);
+      if (failure.code === 'upstream_timeout') this.#options.onOutcome?.(failure);
       throw error;
     }
   }

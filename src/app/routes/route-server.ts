@@ -21,6 +21,8 @@ import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker } from '../../limits/admission.ts';
 import type { DetectionCause } from '../../upstream/discovery/detection.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../../upstream/failure.ts';
+import { failureOfStatus } from '../../upstream/http/error-response.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import type { Transport } from '../../upstream/transport/transport.ts';
 import { StdioUpstream, type ProcessEvent } from '../../upstream/stdio-upstream.ts';
@@ -178,8 +180,13 @@ function createLegacyServer(
     {
       ...config.circuitBreaker,
       random: Math.random,
-      onChange: (isOpen) =>
-        log.event(isOpen ? 'upstream.circuit_opened' : 'upstream.circuit_closed', { route }),
+      onOpened: (outcome) => {
+        const { code, message: problem } =
+          typeof outcome === 'number' ? failureOf(outcome) : asUpstreamFailure(outcome, true);
+        const url = nameOfServer(config);
+        log.event('upstream.circuit_opened', { route, url, code, problem });
+      },
+      onClosed: () => log.event('upstream.circuit_closed', { route }),
     },
     clock,
   );
@@ -204,6 +211,11 @@ function createLegacyServer(
     clock,
   );
   return { server: upstream, http: { config, upstream, circuit } };
+}
+
+/** Describes a status as the log does where the request of a client gets it. The words of the server can repeat what it was sent. */
+function failureOf(status: number): UpstreamFailure {
+  return failureOfStatus({ status, headers: {}, mediaType: '' }, '', false, 0);
 }
 
 function logProcess(route: string, event: ProcessEvent, log: Log): void {

@@ -14,6 +14,7 @@ import {
   type ResponseReader,
   type ConnectionGroup,
 } from './http-exchange.ts';
+import type { UpstreamFailure } from '../failure.ts';
 import { StatusReader } from './readers.ts';
 
 export interface HttpClientOptions {
@@ -29,8 +30,8 @@ export interface HttpClientOptions {
   /** Makes the writes of requests; without it, each is made at once. */
   readonly writes?: WriteBurst;
   readonly onHead?: (method: HttpRequest['method'], head: ResponseHead) => void;
-  /** Called with the status of each response, and with `null` for a request that got none. */
-  readonly onOutcome?: (status: number | null) => void;
+  /** Called with the status of each response, and with the failure of a request that got none. */
+  readonly onOutcome?: (outcome: number | UpstreamFailure) => void;
 }
 
 export class HttpClient implements ExchangeClient {

@@ -74,8 +74,8 @@ export interface ExchangeClient {
   broken: number;
   /** Called with the head of each response. */
   readonly onHead?: ((method: HttpRequest['method'], head: ResponseHead) => void) | undefined;
-  /** Called with the status of each response, and with `null` for a request that got none. */
-  readonly onOutcome?: ((status: number | null) => void) | undefined;
+  /** Called with the status of each response, and with the failure of a request that got none. */
+  readonly onOutcome?: ((outcome: number | UpstreamFailure) => void) | undefined;
   /** Sends the request of an exchange once more, on a new connection. */
   sendAgain(request: HttpRequest, exchange: HttpExchange): void;
 }
@@ -125,8 +125,9 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     const { timeoutMs } = request;
     if (timeoutMs === undefined) return;
     this.#setTimeout(timeoutMs, () => {
-      if (!this.#hasHead) client.onOutcome?.(null);
-      this.fail(timedOut(timeoutMs));
+      const failure = timedOut(timeoutMs);
+      if (!this.#hasHead) client.onOutcome?.(failure);
+      this.fail(failure);
     });
   }
 
@@ -241,7 +242,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
       return;
     }
     // Without a reader, this side has closed the connection.
-    if (!this.#hasHead && this.#reader !== null) this.#client.onOutcome?.(null);
+    if (!this.#hasHead && this.#reader !== null) this.#client.onOutcome?.(failure);
     if (this.#written) {
       this.#finish(failure);
     } else {

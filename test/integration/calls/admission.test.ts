@@ -10,6 +10,7 @@ import {
 } from '../../fixtures/gateways/gateway.ts';
 import { answersOf } from '../../fixtures/gateways/replica-testbed.ts';
 import { callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { freePort } from '../../fixtures/processes.ts';
 import { ChangingServer } from '../../fixtures/servers/changing-server.ts';
 import {
   eventStream,
@@ -205,8 +206,8 @@ describe('a server that is down', () => {
   // go on.
   // Rule admission-2.
   test('is left alone, while its parked calls go on', async () => {
-    const { gateway, url, calls } = await start(breaker(600_000), (_received, response) => {
-      response.writeHead(503).end();
+    const { gateway, url, calls, server } = await start(breaker(600_000), (_received, response) => {
+      response.writeHead(503, { 'content-type': 'text/plain' }).end('no database');
     });
     const asked = await callTool(url, 'ask');
     for (let index = 0; index < 3; index += 1) {
@@ -223,6 +224,12 @@ describe('a server that is down', () => {
     expect(await open(gateway)).toBe('1');
     expect(await up(gateway)).toBe('0');
     expect(await refusals(gateway)).toEqual(['upstream.circuitBreaker 5']);
+    expect(gateway.log.named('upstream.circuit_opened')).toEqual([
+      {
+        ...{ route: 'mcp', url: server.url },
+        ...{ code: 'upstream_busy', problem: 'the server is busy: HTTP 503' },
+      },
+    ]);
     expect(textOf(await callTool(url, 'ask', answersOf(asked, 'Ada')))).toBe('done');
   });
 
@@ -239,6 +246,23 @@ describe('a server that is down', () => {
     expect(await open(gateway)).toBe('0');
     expect(await up(gateway)).toBe('1');
     expect(gateway.log.named('upstream.circuit_closed')).toEqual([{ route: 'mcp' }]);
+  });
+
+  // Rule admission-6.
+  test('is found by requests that are passed through, too, and its line has no secret', async () => {
+    const { upstream } = breaker(600_000);
+    const url = `http://127.0.0.1:${await freePort()}/mcp`;
+    const gateway = await startTestGateway(`${url}?key=hidden`, { upstream });
+    stopAfterTest(() => gateway.close());
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+    const headers = { 'content-type': 'application/json', 'mcp-protocol-version': '2025-06-18' };
+    while (gateway.log.named('upstream.circuit_opened').length === 0) {
+      expect((await fetch(gateway.url, { method: 'POST', headers, body })).status).toBe(502);
+    }
+    const problem = expect.stringMatching(/^connection failed: .*ECONNREFUSED/);
+    expect(gateway.log.named('upstream.circuit_opened')).toEqual([
+      { route: 'mcp', url, code: 'upstream_unavailable', problem },
+    ]);
   });
 
   // Rule admission-6.
@@ -275,6 +299,9 @@ describe('a server that is down', () => {
     const { response } = await callTool(gateway.url, 'plain');
     expect(response.error.data).toMatchObject({ reason: 'circuit_open', mayHaveActed: 'no' });
     expect(await up(gateway)).toBe('0');
+    expect(gateway.log.named('upstream.circuit_opened')).toMatchObject([
+      { code: 'upstream_timeout', problem: expect.stringMatching(/ within 200 ms$/) },
+    ]);
   });
 
   const open = (gateway: TestGateway) => gauge(gateway, 'mrtr_gateway_circuit_open');

@@ -39,6 +39,12 @@ async function stage(
   return { legacy, gateway, start, spansOf };
 }
 
+/** The cause of a failure at a port that is closed. */
+const REFUSED = {
+  code: 'upstream_unavailable',
+  problem: expect.stringMatching(/^connection failed: .*ECONNREFUSED/),
+};
+
 /** Waits until the first screen of `mrtr-gateway top`, which shows what the live page shows, matches each of these. */
 async function shows(gateway: GatewayProcess, ...texts: readonly RegExp[]): Promise<void> {
   const size = { columns: 200, rows: 50, isColored: false };
@@ -47,8 +53,8 @@ async function shows(gateway: GatewayProcess, ...texts: readonly RegExp[]): Prom
 }
 
 // Rule incidents-1: A server that stopped responding: `mrtr_gateway_upstream_up` is 0 and, after a few requests,
-// `mrtr_gateway_circuit_open` is 1; the log has `upstream.failed` and `upstream.circuit_opened`; the live page says
-// that the server is down; the server span of the trace that the line names is an error.
+// `mrtr_gateway_circuit_open` is 1; the log has `upstream.failed` and `upstream.circuit_opened`, each with the cause; the live
+// page says that the server is down; the server span of the trace that the line names is an error.
 test('a server that stopped responding', async () => {
   const { legacy, gateway, spansOf } = await stage({ work: async () => 'done' });
   expect(text(await callTool(gateway.url, 'work'))).toBe('done');
@@ -62,8 +68,9 @@ test('a server that stopped responding', async () => {
 
   expect(await gateway.metric('mrtr_gateway_upstream_up{route="mcp"}')).toBe(0);
   expect(await gateway.metric('mrtr_gateway_circuit_open{route="mcp"}')).toBe(1);
-  expect(gateway.named('upstream.failed')[0]).toMatchObject({ level: 'warn', route: 'mcp' });
-  expect(gateway.named('upstream.circuit_opened')).toMatchObject([{ level: 'warn', route: 'mcp' }]);
+  const line = { level: 'warn', route: 'mcp', ...REFUSED };
+  expect(gateway.named('upstream.failed')[0]).toMatchObject(line);
+  expect(gateway.named('upstream.circuit_opened')).toMatchObject([{ ...line, url: legacy.url }]);
   await shows(gateway, /\b1 servers down/, /down \(/);
   const { spans } = await spansOf(gateway);
   const trace = gateway.named('upstream.failed')[0]?.['trace'];

@@ -12,7 +12,7 @@ function admission(limits: Partial<RouteLimits>) {
   const circuit = new CircuitBreaker(
     {
       ...{ consecutiveFailures: 1, openForMs: 1_000, maxOpenForMs: 1_000, statuses: [503] },
-      ...{ onChange: () => {}, random: () => 0.5 },
+      ...{ onOpened: () => {}, onClosed: () => {}, random: () => 0.5 },
     },
     clock,
   );

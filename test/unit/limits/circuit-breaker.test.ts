@@ -4,28 +4,30 @@ import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 function breaker(more: { consecutiveFailures?: number | null; random?: () => number } = {}) {
   const clock = new ManualClock();
-  const changes: boolean[] = [];
+  const changes: unknown[] = [];
+  const noResponse = new Error('no response');
   const circuit = new CircuitBreaker(
     {
       consecutiveFailures: 3,
       openForMs: 1_000,
       maxOpenForMs: 3_000,
       statuses: [503],
-      onChange: (isOpen) => changes.push(isOpen),
+      onOpened: (failure) => changes.push(failure),
+      onClosed: () => changes.push('closed'),
       random: () => 0.5,
       ...more,
     },
     clock,
   );
   const fail = (times: number) => {
-    for (let index = 0; index < times; index += 1) circuit.ended(null);
+    for (let index = 0; index < times; index += 1) circuit.ended(noResponse);
   };
-  return { clock, circuit, changes, fail };
+  return { clock, circuit, changes, fail, noResponse };
 }
 
 describe('a circuit', () => {
   test('opens after failures in a row, and tells it once', () => {
-    const { circuit, changes, fail } = breaker();
+    const { circuit, changes, fail, noResponse } = breaker();
     fail(2);
     circuit.ended(200);
     fail(2);
@@ -33,7 +35,7 @@ describe('a circuit', () => {
     fail(1);
     expect([circuit.isOpen, circuit.admit()]).toEqual([true, 1_000]);
     fail(5);
-    expect([circuit.admit(), changes]).toEqual([1_000, [true]]);
+    expect([circuit.admit(), changes]).toEqual([1_000, [noResponse]]);
   });
 
   test('counts the statuses that it is told to, and any other as a response', () => {
@@ -70,9 +72,10 @@ describe('a circuit', () => {
 
   test('closes with any response, and begins to count again', () => {
     const { circuit, changes, fail } = breaker();
-    fail(3);
+    fail(2);
+    circuit.ended(503);
     circuit.ended(404);
-    expect([circuit.isOpen, circuit.admit(), changes]).toEqual([false, 0, [true, false]]);
+    expect([circuit.isOpen, circuit.admit(), changes]).toEqual([false, 0, [503, 'closed']]);
     fail(2);
     expect(circuit.isOpen).toBe(false);
   });
