@@ -139,6 +139,7 @@ export class ModernEndpoint {
       case 'legacy':
         return false;
       case 'refused':
+        if (read.isLegacy === true) this.#options.legacyRefused(caller);
         sendRefusal(response, read.refusal);
         return true;
       case 'known':

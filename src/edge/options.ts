@@ -59,6 +59,8 @@ export interface EdgeRoute {
 export interface EdgeOptions {
   /** Reads a request of the wire that is spoken on this path. Never throws. */
   readonly read: (request: IncomingMessage, body: Uint8Array, caller: Caller) => ReadRequest;
+  /** Called for a request that is refused because its client is a legacy one. */
+  readonly legacyRefused: (caller: Caller) => void;
   readonly maxBodyBytes: number;
   /** Called before a body is read. */
   readonly beforeBody: (response: ServerResponse) => void;

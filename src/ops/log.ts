@@ -45,6 +45,16 @@ export interface LogEvents {
   'worker.ended': { worker: number; pid: number; problem: string; restartMs: number | null };
   /** A legacy client called the bridged route for the first time, and is passed through. */
   'route.legacy_client': { route: string };
+  /**
+   * A legacy client was refused. `reason`: the server is one over stdio, or the key of the configuration. `client`: the address of
+   * the latest, if it is known. `requests`: how many since the last line.
+   */
+  'route.legacy_refused': {
+    route: string;
+    reason: 'stdio' | 'edge.legacyClients';
+    client?: string;
+    requests: number;
+  };
   /** `cause`: why the server is spoken to as it is. */
   'upstream.detected': { route: string; kind: string; cause: string };
   'upstream.slow': { route: string; ms: number };

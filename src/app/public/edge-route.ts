@@ -2,13 +2,14 @@
 import { CALL_CANCELLED, failureReasonOf } from '../../model/failures.ts';
 import { traceOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { sleep, type Closed } from '../../lib/clock.ts';
-import type { Admission, AdmissionVerdict } from '../../limits/admission.ts';
+import { limitLog, type Admission, type AdmissionVerdict } from '../../limits/admission.ts';
 import { canRequireInput, isMethod } from '../../edge/request/methods.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';
 import type { EdgeOptions, EdgeRoute } from '../../edge/options.ts';
 import { readModernRequest, type RequestPolicy } from '../../edge/request/modern-request.ts';
 import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../../catalogue/tools.ts';
+import type { LogEvents } from '../../ops/log.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import { STOPPED_REPLY } from './pending-requests.ts';
 import type { PassThrough } from '../../passthrough/passthrough.ts';
@@ -119,8 +120,11 @@ export function edgeOptions(
     supportedVersions: () => supportedVersions(config, route.server.upstream),
     maxJsonDepth: config.limits.maxJsonDepth,
   };
+  const reason = route.config.upstream.process === null ? 'edge.legacyClients' : 'stdio';
+  const refused = legacyRefusalLog(route.config.id, reason, { clock, log });
   return {
     read: (request, body) => readModernRequest(request, body, policy),
+    legacyRefused: ({ address }) => refused(address),
     maxBodyBytes: config.limits.maxBodyBytes,
     beforeBody: (response) => connections.continue(response),
     commitAfterMs: config.edge.commitAfterMs,
@@ -141,6 +145,26 @@ export function edgeOptions(
         log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
       }
     },
+  };
+}
+
+/**
+ * Creates what is to be called with the address of each legacy client that a route refuses. It logs the latest of them, since
+ * such a client says only that versions differ.
+ */
+export function legacyRefusalLog(
+  route: string,
+  reason: LogEvents['route.legacy_refused']['reason'],
+  { clock, log }: Pick<PublicServices, 'clock' | 'log'>,
+): (client: string | undefined) => void {
+  let latest: string | undefined;
+  const report = limitLog<'legacy'>(clock, (_limit, requests) => {
+    const client = latest === undefined ? {} : { client: latest };
+    log.event('route.legacy_refused', { route, reason, ...client, requests });
+  });
+  return (client) => {
+    latest = client;
+    report('legacy');
   };
 }
 

@@ -49,7 +49,12 @@ export type ReadRequest =
   | { readonly type: 'known'; readonly id: ClientRequestId; readonly result: JsonObject }
   | { readonly type: 'notification' }
   | { readonly type: 'legacy' }
-  | { readonly type: 'refused'; readonly refusal: Refusal };
+  | {
+      readonly type: 'refused';
+      readonly refusal: Refusal;
+      /** Whether it is a legacy request, refused since legacy clients are not served. */
+      readonly isLegacy?: boolean;
+    };
 
 /** Thrown by a step that fails, and caught by the reader of the wire. */
 export class RefusalError extends Error {

@@ -57,8 +57,10 @@ export function readModernRequest(
         return { type: 'legacy' };
       case 'dropped':
         return { type: 'notification' };
-      case 'refused':
-        return { type: 'refused', refusal: { id, httpStatus: era.httpStatus, error: era.error } };
+      case 'refused': {
+        const { httpStatus, error, isLegacy = false } = era;
+        return { type: 'refused', refusal: { id, httpStatus, error }, isLegacy };
+      }
       case 'modern':
         return readModernMessage(standard, era.message, id, version, accepts, policy);
     }
@@ -123,7 +125,13 @@ type Era =
   | { readonly type: 'legacy' }
   /** A legacy notification while legacy clients are not served. It needs no reply. */
   | { readonly type: 'dropped' }
-  | { readonly type: 'refused'; readonly httpStatus: number; readonly error: JsonRpcErrorObject };
+  | {
+      readonly type: 'refused';
+      readonly httpStatus: number;
+      readonly error: JsonRpcErrorObject;
+      /** Whether it is a legacy request, refused since legacy clients are not served. */
+      readonly isLegacy?: true;
+    };
 
 export interface EraPolicy {
   readonly legacyClients: 'pass-through' | 'reject';
@@ -176,7 +184,7 @@ function eraOfRequestWithoutClaim(
   if (policy.legacyClients === 'pass-through') return { type: 'legacy' };
   const supported = [...policy.supportedVersions()];
   if (versionHeader === null && !initialize) {
-    return refusedEra(400, {
+    return refusedLegacy({
       code: ErrorCode.headerMismatch,
       message: `The MCP-Protocol-Version header is missing; supported: ${supported.join(', ')}`,
       data: { supported },
@@ -184,7 +192,7 @@ function eraOfRequestWithoutClaim(
   }
   const { protocolVersion } = objectMember(body, 'params') ?? {};
   const requested = initialize ? protocolVersion : versionHeader;
-  return refusedEra(400, {
+  return refusedLegacy({
     code: ErrorCode.unsupportedProtocolVersion,
     message: 'Unsupported protocol version',
     data: { supported, requested: typeof requested === 'string' ? requested : '' },
@@ -215,6 +223,10 @@ function invalidEra(problem: string): Era {
     code: ErrorCode.invalidRequest,
     message: `Invalid request: ${problem}`,
   });
+}
+
+function refusedLegacy(error: JsonRpcErrorObject): Era {
+  return { type: 'refused', httpStatus: 400, error, isLegacy: true };
 }
 
 function refusedEra(httpStatus: number, error: JsonRpcErrorObject): Era {

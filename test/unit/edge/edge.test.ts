@@ -50,6 +50,7 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
   };
   const endpoint = new ModernEndpoint(route, {
     maxBodyBytes: 1_000_000,
+    legacyRefused: () => {},
     beforeBody: () => {},
     read: read ?? ((request, body) => readModernRequest(request, body, POLICY)),
     commitAfterMs: 5_000,

@@ -1,0 +1,92 @@
+/** An operator sees that a client is refused for its legacy revision: such a client itself only says that the versions differ. */
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { legacyRefusalLog } from '../../../src/app/public/edge-route.ts';
+import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
+import { RecordedLog, startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { ground } from '../../fixtures/gateways/survival-testbed.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
+const REJECT = { edge: { legacyClients: 'reject' } } as const;
+
+/** A gateway whose server is reached over stdio. */
+async function overStdio() {
+  const stdio = { command: process.execPath, args: [SERVER, 'plain'] };
+  const gateway = await startTestGateway(stdio);
+  stopAfterTest(() => gateway.close());
+  return gateway;
+}
+
+async function post(url: string, body: object, headers: Record<string, string> = {}) {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body: JSON.stringify(body),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+const INITIALIZE = {
+  ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+  params: {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'old', version: '1' },
+  },
+};
+const LIST = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
+
+// Rule rejections-3: A client of a legacy revision that is refused, since the server is one over stdio or by
+// `edge.legacyClients: reject`, is a warning in the log that says which of both and what to do. Further requests within a
+// minute are counted in the next warning of the route.
+test.for([
+  ['a server over stdio', 'stdio', overStdio],
+  ['reject', 'edge.legacyClients', async () => (await ground(REJECT)).gateway],
+] as const)('a legacy client that is refused by %s is a warning', async ([, reason, start]) => {
+  const gateway = await start();
+  expect(await post(gateway.url, INITIALIZE)).toMatchObject({
+    status: 400,
+    body: { error: { code: -32022 } },
+  });
+  const header = { 'mcp-protocol-version': '2025-06-18' };
+  expect((await post(gateway.url, LIST, header)).status).toBe(400);
+  expect(gateway.log.named('route.legacy_refused')).toEqual([
+    { route: 'mcp', reason, client: '127.0.0.1', requests: 1 },
+  ]);
+});
+
+// Rule rejections-3.
+test('a request that is refused for another reason is no such warning', async () => {
+  const { gateway } = await ground(REJECT);
+  const body = modernBody('tools/list', {});
+  const headers = modernHeaders('tools/list', {});
+  const next = JSON.parse(JSON.stringify(body).replaceAll('2026-07-28', '2027-01-01'));
+  expect(
+    await post(gateway.url, next, { ...headers, 'mcp-protocol-version': '2027-01-01' }),
+  ).toMatchObject({ status: 400, body: { error: { code: -32022 } } });
+  const contradiction = { 'mcp-protocol-version': '2026-07-28' };
+  expect((await post(gateway.url, INITIALIZE, contradiction)).status).toBe(400);
+  expect((await post(gateway.url, body, headers)).status).toBe(200);
+  expect(gateway.log.named('route.legacy_refused')).toEqual([]);
+});
+
+// Rule rejections-3.
+test('refused requests within a minute are counted in the next warning', () => {
+  const clock = new ManualClock();
+  const log = new RecordedLog();
+  const refused = legacyRefusalLog('mcp', 'stdio', { clock, log });
+  for (const client of ['10.0.0.1', '10.0.0.2', '10.0.0.3']) refused(client);
+  clock.advance(60_000);
+  refused(undefined);
+  const line = { route: 'mcp', reason: 'stdio' };
+  expect(log.named('route.legacy_refused')).toEqual([
+    { ...line, client: '10.0.0.1', requests: 1 },
+    { ...line, requests: 3 },
+  ]);
+});
