@@ -31,8 +31,9 @@ export interface Gateway {
   /**
    * Puts another configuration in force, whole or not at all. Never rejects.
    * @param load throws ConfigError for an invalid configuration
+   * @returns whether it is in force
    */
-  reload(load: () => Config): Promise<void>;
+  reload(load: () => Config): Promise<boolean>;
   /** Stops in phases, see `drainCalls`, and closes everything. */
   drain(): Promise<void>;
   /** Stops at once. */

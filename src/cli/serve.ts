@@ -1,7 +1,14 @@
 /** `mrtr-gateway [serve]`: runs a gateway until a signal or a failure ends it. */
 import { systemClock, type Clock } from '../lib/clock.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { adviseOn } from '../config/load/advice.ts';
 import type { ConfigFile } from '../config/load/config-file.ts';
-import type { ConfigErrorCode } from '../config/load/problem.ts';
+import {
+  formatPath,
+  type ConfigErrorCode,
+  type FieldPath,
+  type Problem,
+} from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import type { Gateway } from '../app/gateway.ts';
 import { nameOfServer } from '../app/settings.ts';
@@ -20,7 +27,7 @@ export type Start = (config: Config, options: { readonly log: Log }) => Promise<
 export interface ConfigSource {
   /** Loads the file, with the flags that take precedence. @throws ConfigError */
   readonly load: () => Config;
-  readonly file: Pick<ConfigFile, 'watch' | 'close'>;
+  readonly file: Pick<ConfigFile, 'watch' | 'close' | 'isWritten'>;
 }
 
 /**
@@ -81,18 +88,63 @@ async function run(
   host.on('SIGINT', () => stop(EXIT.interrupted));
   // A terminal that closes is no reason to lose calls.
   const isReloadable = source !== null && !hasTerminal(host);
-  const reload = () => void (source && gateway?.reload(source.load));
-  host.on('SIGHUP', () => (isReloadable ? reload() : stop(EXIT.hungUp)));
+  const risks = new RiskLog(log, source, host.env['PATH'] ?? '');
+  const reload = async () => {
+    let loaded: readonly Problem[] = [];
+    const isInForce = await (source &&
+      gateway?.reload(() => {
+        const next = source.load();
+        loaded = risks.of(next);
+        return next;
+      }));
+    if (isInForce === true) risks.tell(loaded);
+  };
+  host.on('SIGHUP', () => (isReloadable ? void reload() : stop(EXIT.hungUp)));
+  const atStart = risks.of(config);
   try {
     gateway = await start(config, { log });
+    risks.tell(atStart);
     void gateway.failure?.then(fail);
-    source?.file.watch(reload);
+    source?.file.watch(() => void reload());
     if (host.stdout.isTTY === true) host.stdout.write(`${banner(gateway, config)}\n`);
   } catch (error) {
     if (!(error instanceof StartFailure)) return fail(error);
     const why = { code: error.code, problems: [error.message], prefix: 'mrtr-gateway: ' };
     tellStartFailed(host, config.log.format, why);
     finish(exitCodeOfStart(error.code));
+  }
+}
+
+/** Logs what is valid, and risky, in the configuration in force. */
+class RiskLog {
+  readonly #log: Log;
+  readonly #source: ConfigSource | null;
+  readonly #searchPath: string;
+  #told: readonly Problem[] = [];
+
+  /**
+   * @param source `null` if no field is written in a file
+   * @param searchPath the folders of programs, as `PATH` has them
+   */
+  constructor(log: Log, source: ConfigSource | null, searchPath: string) {
+    this.#log = log;
+    this.#source = source;
+    this.#searchPath = searchPath;
+  }
+
+  /** Lists the risks of the configuration that was loaded last. */
+  of(config: Config): readonly Problem[] {
+    const isWritten = (path: FieldPath) => this.#source?.file.isWritten(path) ?? false;
+    return adviseOn(config, isWritten, this.#searchPath);
+  }
+
+  /** Logs all risks, if they are not those that it logged last. */
+  tell(risks: readonly Problem[]): void {
+    if (isDeepStrictEqual(risks, this.#told)) return;
+    this.#told = risks;
+    for (const { path, text } of risks) {
+      this.#log.event('config.risky', { field: formatPath(path), problem: text });
+    }
   }
 }
 

@@ -15,6 +15,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'traces.off': 'warn',
   'traces.not_exported': 'warn',
   'config.refused': 'error',
+  'config.risky': 'warn',
   'peer.down': 'warn',
   'worker.ended': 'error',
   'route.legacy_refused': 'warn',
@@ -72,6 +73,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'a client of a legacy revision is passed through, and the server asks it in its own way: its calls are not parked',
   'route.legacy_refused':
     'a client of a legacy revision was refused. reason: stdio (there is no HTTP behind a server over stdio to pass it through to), or edge.legacyClients (reject is configured). Pin the protocol revision 2026-07-28 in the client, see docs/clients.md. Logged at most once a minute',
+  'config.risky':
+    'the configuration is valid, and risky in this field. Logged at start, and after a reload that changed what is risky',
   'gateway.start_failed': 'the gateway does not start: the problem says what to do',
   'gateway.port_in_use':
     'another process listens on the default port, so the gateway uses the next free one; set another with the flag',

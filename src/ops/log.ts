@@ -32,6 +32,8 @@ export interface LogEvents {
   /** The names of the routes, and of the other settings that changed. */
   'config.reloaded': { added: string; changed: string; removed: string; settings: string };
   'config.refused': { problem: string };
+  /** What is valid, and risky. `field`: its place in the configuration. */
+  'config.risky': { field: string; problem: string };
   'gateway.draining': { running: number; parked: number };
   /** `calls`: that waited for their client when a drain ended, and that no other process can continue. */
   'gateway.calls_lost': { calls: number };

@@ -25,7 +25,7 @@ export class Reloads {
   readonly #options: ReloadsOptions;
   #config: Config;
   #state: ReloadState;
-  #last: Promise<void> = Promise.resolve();
+  #last: Promise<unknown> = Promise.resolve();
   #isStopped = false;
 
   /** @param config that is in force */
@@ -41,10 +41,12 @@ export class Reloads {
    * Loads a configuration and puts it in force, after earlier reloads. If it cannot be used, nothing changes. Never
    * rejects.
    * @param load throws ConfigError for an invalid configuration
+   * @returns whether it is in force
    */
-  reload(load: () => Config): Promise<void> {
-    this.#last = this.#last.then(() => this.#reload(load));
-    return this.#last;
+  reload(load: () => Config): Promise<boolean> {
+    const reloaded = this.#last.then(() => this.#reload(load));
+    this.#last = reloaded;
+    return reloaded;
   }
 
   /** Changes nothing from here on. */
@@ -52,8 +54,8 @@ export class Reloads {
     this.#isStopped = true;
   }
 
-  async #reload(load: () => Config): Promise<void> {
-    if (this.#isStopped) return;
+  async #reload(load: () => Config): Promise<boolean> {
+    if (this.#isStopped) return false;
     try {
       const next = load();
       const changes = changesOf(this.#config, next);
@@ -70,13 +72,18 @@ export class Reloads {
       ];
       if (problems.length > 0) throw new ConfigRefused(problems);
       const prepared = await this.#options.prepare(next);
-      if (this.#isStopped) return await prepared.abandon();
+      if (this.#isStopped) {
+        await prepared.abandon();
+        return false;
+      }
       prepared.commit();
       this.#config = next;
       this.#state = { isSuccessful: true, succeededAtMs: this.#options.clock.now() };
       this.#options.log.event('config.reloaded', changes);
+      return true;
     } catch (error) {
       this.#refuse(problemsOf(error));
+      return false;
     }
   }
 

@@ -4,7 +4,8 @@ import { dirname, resolve } from 'node:path';
 import { sha256 } from '../../lib/crypto.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Config } from '../schema.ts';
-import { loadConfig, readableText } from './load.ts';
+import { loadConfig, readableText, type LoadedConfig } from './load.ts';
+import type { FieldPath } from './problem.ts';
 import type { ReferenceSources } from './references.ts';
 
 /** Files are written in several steps, and swapped with others. How long to wait for the last one, in ms. */
@@ -23,6 +24,7 @@ export class ConfigFile {
   /** Digests of all files that were read last, since they can contain secrets; `null` for one that could not be read. */
   #read: ReadonlyMap<string, string | null> = new Map();
   #variables: ReadonlySet<string> = new Set();
+  #isWritten: LoadedConfig['isWritten'] = () => false;
   #watchers: readonly FSWatcher[] = [];
   #timer: Timer | null = null;
   #poll: Timer | null = null;
@@ -40,14 +42,20 @@ export class ConfigFile {
     const read = new Map<string, string | null>();
     this.#read = read;
     const onRead = (file: string, text: string | null) => void read.set(file, digestOf(text));
-    const { config, variables } = loadConfig(this.#file, this.#env, onRead);
+    const { config, variables, isWritten } = loadConfig(this.#file, this.#env, onRead);
     this.#variables = variables;
+    this.#isWritten = isWritten;
     return config;
   }
 
   /** The names of the environment variables that the file referred to when it was loaded last. */
   get variables(): ReadonlySet<string> {
     return this.#variables;
+  }
+
+  /** Tells whether the file had a value for a field when it was loaded last. */
+  isWritten(path: FieldPath): boolean {
+    return this.#isWritten(path);
   }
 
   /** Calls the listener each time that a file has another content than when it was loaded. */

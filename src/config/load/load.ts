@@ -21,6 +21,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** What is valid but risky, one line each. */
   readonly warnings: readonly string[];
+  /** Tells whether the file has a value for a field. */
+  readonly isWritten: (path: FieldPath) => boolean;
   /** The names of the environment variables that the file refers to. */
   readonly variables: ReadonlySet<string>;
 }
@@ -65,7 +67,8 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
   const { config, problems } = validate(data, shownInstead, unresolved);
   const found = [...resolved.problems, ...(problems ?? [])];
   if (config === null || found.length > 0) throw invalid(place(found, source), file);
-  const isWritten = (path: FieldPath) => lookUp(source.data, path) !== undefined;
+  const written = source.data;
+  const isWritten = (path: FieldPath) => lookUp(written, path) !== undefined;
   const advice = [
     ...adviseOn(config, isWritten, sources.env['PATH'] ?? ''),
     ...adviseOnKeyFile(config),
@@ -74,7 +77,7 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
     position,
     line: `warning: ${line}`,
   }));
-  return { config, warnings: linesOf(warnings, file), variables: resolved.variables };
+  return { config, warnings: linesOf(warnings, file), isWritten, variables: resolved.variables };
 }
 
 /** A file of keys can come later, so what is wrong with it is not a problem of the configuration. */

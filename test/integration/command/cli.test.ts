@@ -246,6 +246,26 @@ test('a second gateway without a file takes the next free ports, and says which'
   }
 });
 
+// Rule start-3.
+test.each([
+  ['127.0.0.1:0', []],
+  ['0.0.0.0:0', ['listen', 'seal.keys']],
+])('a gateway without a file that listens on %s has these risks: %j', async (address, fields) => {
+  const upstream = ['--upstream', 'http://127.0.0.1:9/mcp', '--admin', 'off'];
+  const child = start([...upstream, '--listen', address]);
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    if (!log.includes('gateway.listening') && chunk.includes('gateway.listening')) {
+      child.kill('SIGTERM');
+    }
+    log += chunk;
+  });
+  await once(child, 'close');
+  const lines = log.trim().split('\n');
+  const risky = lines.filter((line) => line.includes('"config.risky"'));
+  expect(risky.map((line) => JSON.parse(line).field)).toEqual(fields);
+});
+
 test.each(['json', 'pretty'])(
   'SIGTERM stops it with exit code 0, and the %s log says so',
   async (format) => {

@@ -52,7 +52,8 @@ test.each([1, 2])('SIGTERM during a reload drains (%i worker(s))', async (worker
   finish();
   expect(text(await working)).toBe('Hello Ada');
   expect(await gone).toBe(0);
-  expect(gateway.named('config.')).toEqual([]);
+  for (const event of ['config.reloaded', 'config.refused'])
+    expect(gateway.named(event)).toEqual([]);
   await until(async () => (await pids.all()).every((pid) => !isRunning(pid)));
 });
 

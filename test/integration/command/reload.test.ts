@@ -123,6 +123,23 @@ test('a route that is removed takes no new calls, and serves the retries of its 
   expect(text(await call(gateway, 'count', {}, '/one'))).toBe('2');
 });
 
+// Rule start-3.
+test('what is risky is logged when it changes, once for all workers, and not if the reload is refused', async () => {
+  const { server } = await countingServer();
+  const workers = { workers: 2, limits: { maxParkedCalls: 2_000 } };
+  const gateway = await replica(server, { relay: false, config: workers });
+  // The key of the tests is one byte repeated.
+  const keys = { level: 'warn', field: 'seal.keys[0].key' };
+  expect(await gateway.saw('config.risky')).toMatchObject([keys]);
+  const rate = { field: 'routes[0].limits', problem: expect.stringMatching(/counts separately/) };
+  const limited = { route: { limits: { rate: '5/s' } }, config: workers };
+  await gateway.reload({ ...limited, upstream: `${gateway.adminUrl}/mcp` });
+  await gateway.reload({ route: { parking: { maxRounds: 3 } }, config: workers });
+  expect(gateway.named('config.risky')).toHaveLength(1);
+  await gateway.reload(limited);
+  expect((await gateway.saw('config.risky', 3)).slice(1)).toMatchObject([keys, rate]);
+});
+
 // Rule reload-1: A configuration counts whole or not at all. One that cannot be used is logged with its problems (those of a file with
 // line and field, what needs a restart by its keys), and the earlier one stays in force.
 test('what cannot be used is refused, with its place, and changes nothing', async () => {

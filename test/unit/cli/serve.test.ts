@@ -10,13 +10,22 @@ import { testHost } from './test-host.ts';
 
 const config = configFromFlags({ upstream: 'http://127.0.0.1:3001/mcp?key=hunter2' });
 
+const KEY = {
+  kid: 'a',
+  key: Buffer.from('0123456789abcdef0123456789abcdef').toString('base64url'),
+};
+const JWT = { source: 'jwt', mode: 'required', jwks: { url: new URL('https://a/k'), file: null } };
+
 /** A gateway that drains when the test says so. */
 function testGateway() {
   const drained = Promise.withResolvers<void>();
   const gateway = {
     url: 'http://127.0.0.1:8080/mcp',
     adminUrl: null,
-    reload: vi.fn(async () => {}),
+    reload: vi.fn<Gateway['reload']>(async (load) => {
+      load();
+      return true;
+    }),
     drain: vi.fn(() => drained.promise),
     close: vi.fn(async () => {}),
   } satisfies Gateway;
@@ -53,8 +62,9 @@ describe('signals', () => {
 
   describe('where there is a configuration file', () => {
     const source = () => {
-      const file = { watch: vi.fn<(listener: () => void) => void>(), close: vi.fn() };
-      return { load: () => config, file };
+      const watch = vi.fn<(listener: () => void) => void>();
+      const file = { watch, close: vi.fn(), isWritten: () => false };
+      return { load: vi.fn(() => config), file };
     };
 
     // Rule reload-5: SIGHUP, and a change of the file, load it again.
@@ -62,7 +72,8 @@ describe('signals', () => {
       const changing = source();
       const { host, gateway } = await serving({ source: changing });
       host.emit('SIGHUP');
-      expect(gateway.reload).toHaveBeenCalledExactlyOnceWith(changing.load);
+      expect(gateway.reload).toHaveBeenCalledOnce();
+      expect(changing.load).toHaveBeenCalledOnce();
       expect(gateway.drain).not.toHaveBeenCalled();
       changing.file.watch.mock.lastCall?.[0]();
       expect(gateway.reload).toHaveBeenCalledTimes(2);
@@ -147,6 +158,65 @@ describe('a start that fails', () => {
       event: 'gateway.crashed',
       problem: expect.stringMatching(/^TypeError: oops at /),
     });
+  });
+});
+
+// Rule start-3: What `check` warns of is a warning of the log as well when the gateway serves, one line for each (`config.risky`), with
+// the field: of a file, with the flags that take precedence, and of flags alone. A reload that changes the list logs it again.
+describe('what is risky', () => {
+  const OPEN = configFromFlags({ upstream: 'http://127.0.0.1:3001/mcp', listen: ':8080' });
+  const WORKERS: Config = { ...config, listen: OPEN.listen, seal: { ...config.seal, keys: [KEY] } };
+  const line = (field: string) => ({ level: 'warn', event: 'config.risky', field });
+  const risks = (host: ReturnType<typeof testHost>) =>
+    host.log().filter(({ event }) => event === 'config.risky');
+
+  test('is a line for each risk, also without a file', async () => {
+    const { host } = await serving({ config: OPEN });
+    expect(risks(host)).toMatchObject([
+      {
+        ...line('listen'),
+        problem: expect.stringMatching(/^0\.0\.0\.0:8080 is open to the network/),
+      },
+      { ...line('seal.keys'), problem: expect.stringMatching(/no key is configured/) },
+    ]);
+  });
+
+  test('is nothing for a server on this machine without more', async () => {
+    const { host } = await serving();
+    expect(host.log()).toEqual([]);
+  });
+
+  test('is logged again after a reload that changed it, and only then', async () => {
+    const loads = [OPEN, WORKERS, WORKERS, config, config];
+    const source = {
+      load: () => loads.shift() ?? config,
+      file: { watch: vi.fn(), close: vi.fn(), isWritten: () => false },
+    };
+    const { host, gateway } = await serving({ config: OPEN, source });
+    const reload = async () => {
+      host.emit('SIGHUP');
+      await gateway.reload.mock.results.at(-1)?.value;
+      return risks(host).length;
+    };
+    expect([await reload(), await reload(), await reload()]).toEqual([2, 3, 3]);
+    expect(risks(host).at(-1)).toMatchObject(line('listen'));
+    expect(await reload()).toBe(3);
+    gateway.reload.mockImplementation(async (load) => {
+      load();
+      return false;
+    });
+    loads.unshift(OPEN);
+    expect(await reload()).toBe(3);
+  });
+
+  test('depends on what the file has a value for', async () => {
+    const audiences = ['https://m/mcp'];
+    const resourceMetadata = { resource: 'https://m/mcp', authorizationServers: [], scopes: [] };
+    const identity = { ...JWT, audiences, resourceMetadata } as unknown as Config['identity'];
+    const isWritten = vi.fn((path: readonly (string | number)[]) => path[0] === 'routes');
+    const source = { load: () => config, file: { watch: vi.fn(), close: vi.fn(), isWritten } };
+    const { host } = await serving({ config: { ...config, identity }, source });
+    expect(risks(host)).toMatchObject([line('routes[0].upstream.authorization')]);
   });
 });
 
