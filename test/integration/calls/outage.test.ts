@@ -1,0 +1,30 @@
+/** A parked call whose server is away: how long it waits for the server. docs/operations.md promises the same. */
+import { expect, test } from 'vitest';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+// Rule lost-4: A parked call whose connection broke waits for its server through five tries, which take about 15 s if each is
+// refused at once. If the server is away for longer, the call is lost, also one whose server keeps its events.
+test('a parked call is lost if its server is away for longer than the tries take', async () => {
+  const server = await legacyServer({ tools: greeter().tools, keepsEvents: true });
+  const clock = hurriedClock(20);
+  const gateway = await startTestGateway(server.url, { clock });
+  stopAfterTest(() => gateway.close());
+  const asked = await callTool(gateway.url, 'greet');
+  const brokeAtMs = clock.elapsed();
+  await server.stop();
+  await gateway.log.saw('call.ended');
+  const tookMs = clock.elapsed() - brokeAtMs;
+  expect(gateway.log.named('call.ended')).toMatchObject([{ target: 'greet', end: 'lost' }]);
+  expect(tookMs).toBeGreaterThan(15_000);
+  const retried = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+  expect(reasonOf(retried)).toBe('call_lost');
+});
