@@ -161,9 +161,12 @@ export const FOREIGN_STATE: Failure = callFailure(
 /**
  * Builds the failure of a call that cannot continue.
  * @param begun whether the server has begun the call, as far as the gateway knows
+ * @param limit the limit that a message of the server exceeded, if that is why
  */
-export function callLost(begun: boolean): Failure {
-  const problem = 'The call was interrupted and cannot be continued';
+export function callLost(begun: boolean, limit: string | null = null): Failure {
+  const why =
+    limit === null ? '' : `: a message of the server is too large for the gateway (${limit})`;
+  const problem = `The call was interrupted and cannot be continued${why}`;
   return callFailure('call_lost', begun ? 'yes' : 'unknown', problem);
 }
 

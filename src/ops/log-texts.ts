@@ -22,6 +22,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.circuit_opened': 'warn',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
+  'upstream.dropped': 'warn',
   'upstream.refused': 'warn',
   'upstream.token_refused': 'warn',
   'upstream.broadcasts': 'warn',
@@ -164,6 +165,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'replicas relay to each other, and have neither Redis nor peers: each keeps a session of its own for the same caller, so state that the server keeps in a session is not available through another replica. Configure redis or relay.peers, or send all calls of a caller to the same replica',
   'peer.down':
     'a replica of relay.peers does not reply. Until it does, the sessions that it had continue at other replicas, if the server still knows them',
+  'upstream.dropped':
+    'the server sent a notification or a request that is too large, and was not read. A request was refused with an error',
   'upstream.refused':
     'the server refused the gateway, and named no way to log in. It may check Host: use the name that it accepts in upstream.url or upstream.hostHeader, or allow the gateway there. Or it needs credentials, which clients can bring',
   'upstream.token_refused':

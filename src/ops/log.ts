@@ -72,6 +72,8 @@ export interface LogEvents {
     code: string;
     problem: string;
   };
+  /** A notification or a request of the server was too large. */
+  'upstream.dropped': { route: string; kind: string; method: string; problem: string };
   /** A request that can ask nothing was replied to. */
   'upstream.replied': { route: string; method: string; errorType: string | null; ms: number };
   /** `said`: the beginning of what the server said. */

@@ -34,7 +34,7 @@ interface MalformedMessage {
   readonly type: 'malformed';
   readonly problem: string;
   /** The id of a request that can be answered with an error. */
-  readonly id?: ExactNumber;
+  readonly id?: string | number | ExactNumber;
 }
 
 /** JSON-RPC error codes of the base protocol and of MCP (basic/index, "Error Codes"). */

@@ -27,6 +27,8 @@ export interface UpstreamFailureDetails {
   readonly mayHaveActed: boolean;
   /** Whether the server sent this where the reply to a request that it had taken was due. */
   readonly isForReply?: boolean;
+  /** Whether the reply came, and could not be taken: the server has done with the request, and its session goes on. */
+  readonly hasReplied?: boolean;
   /** Whether that was JSON, as a server that is not ready yet can send it, or a proxy in front of it. */
   readonly isOtherJson?: boolean;
   readonly httpStatus?: number;

@@ -9,6 +9,7 @@ import type { DetectionCause, LegacyTransport, UpstreamKind } from './discovery/
 import type { Offering } from './discovery/modern-side.ts';
 import type { ResumptionOutcome } from './discovery/resumptions.ts';
 import type { InitializeResult } from './session/handshake.ts';
+import type { IncomingOptions } from './session/incoming.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders, StreamPoint } from './transport/transport.ts';
 
@@ -73,6 +74,8 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
+  /** Called like `IncomingOptions.onDropped`, for every session. */
+  readonly onDropped?: IncomingOptions['onDropped'];
   /** Called once, when the server has shown that it can have one session only. */
   readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */

@@ -8,6 +8,7 @@ import type { LegacyRevision } from '../protocol/meta.ts';
 import { AskingStyleDetector, BroadcastDetector } from './discovery/broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 import type { LegacyServer, SessionCapacityOptions, SessionRequest } from './legacy-server.ts';
+import type { IncomingOptions } from './session/incoming.ts';
 import { Session } from './session/session.ts';
 import { networkHint } from './transport/stdio/network-variables.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
@@ -34,6 +35,8 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
+  /** Called like `IncomingOptions.onDropped`, for every session. */
+  readonly onDropped?: IncomingOptions['onDropped'];
   /** Called with each session that was opened for a caller. */
   readonly onSession?: (session: Session, transport: 'stdio') => void;
   /** Called when the server was seen to work. */
@@ -138,7 +141,8 @@ export class StdioUpstream implements LegacyServer {
   }
 
   async #open(request: SessionRequest): Promise<Session> {
-    const { process, gatewayInfo, headersTimeoutMs, pingIntervalMs, onChange } = this.#options;
+    const { process, gatewayInfo, headersTimeoutMs, pingIntervalMs } = this.#options;
+    const { onChange, onDropped } = this.#options;
     const owner = request.principalKey ?? '';
     this.#delays.check(owner);
     if (this.#processes.size >= process.maxProcesses) {
@@ -162,6 +166,7 @@ export class StdioUpstream implements LegacyServer {
       detector: this.detector,
       askingStyle: this.#asking,
       ...(onChange === undefined ? {} : { onChange }),
+      ...(onDropped === undefined ? {} : { onDropped }),
     };
     try {
       const connect = (listener: TransportListener) => this.#connect(listener, owner, name, output);

@@ -252,6 +252,7 @@ export class Upstream implements LegacyServer {
   #sessionOptions(request: SessionRequest): SessionOptions {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
       this.#options;
+    const { onChange, onDropped } = this.#options;
     return {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -268,7 +269,8 @@ export class Upstream implements LegacyServer {
       askingStyle: this.#askingStyle,
       checkQuestion: (question) =>
         this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
-      ...(this.#options.onChange === undefined ? {} : { onChange: this.#options.onChange }),
+      ...(onChange === undefined ? {} : { onChange }),
+      ...(onDropped === undefined ? {} : { onDropped }),
     };
   }
 }

@@ -21,7 +21,7 @@ import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker } from '../../limits/admission.ts';
 import type { DetectionCause } from '../../upstream/discovery/detection.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../../upstream/failure.ts';
+import { asUpstreamFailure, beginningOf, type UpstreamFailure } from '../../upstream/failure.ts';
 import { failureOfStatus } from '../../upstream/http/error-response.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import type { Transport } from '../../upstream/transport/transport.ts';
@@ -158,6 +158,8 @@ function createLegacyServer(
     ...fromRoute,
     onDetected: (kind: ServerKind, cause: DetectionCause) =>
       log.event('upstream.detected', { route, kind, cause }),
+    onDropped: (kind: string, method: string, problem: string) =>
+      log.event('upstream.dropped', { route, kind, method: beginningOf(method), problem }),
     onSession: (session: Session, transport: Transport['kind']) => {
       const { protocolVersion: revision } = session.initializeResult;
       const standalone = session.standaloneStreamOpen;

@@ -23,6 +23,7 @@ import type { ServerTask } from '../../protocol/task.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease } from '../../sessions/lease.ts';
 import type { SessionPool } from '../../sessions/session-pool.ts';
+import type { UpstreamLimit } from '../../upstream/failure.ts';
 import type { CallExchange, UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
 import type { LossyLeg, Notifications } from '../notifications.ts';
@@ -216,6 +217,8 @@ export class CallData {
   answersWaitMs: number | null = null;
   /** Whether the server refuses the stream because another reader has it. */
   isHeldElsewhere = false;
+  /** The limit that a message of the server exceeded, if the call was lost with it. */
+  lostTo: UpstreamLimit | null = null;
   /** Why a question was refused that may have been one of this call. */
   unanswerable: UnanswerableCause | null = null;
   /** `null` until the server asks. */

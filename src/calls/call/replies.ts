@@ -90,7 +90,7 @@ export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
       return failedCallReply(method, ELICITATION_DECLINED, serverInfo);
     case 'lost':
       if (call.isHeldElsewhere) return failed(COORDINATION_UNAVAILABLE);
-      return failedCallReply(method, callLost(hasBegun), serverInfo);
+      return failedCallReply(method, callLost(hasBegun, call.lostTo), serverInfo);
     case 'cancelled':
       return failed(CALL_CANCELLED);
     case 'left':

@@ -270,7 +270,8 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
     return failCall(call, failureOfCall(failure, call.hasBegun));
   }
   if (failure.details.isForReply === true) {
-    call.isTainted = true;
+    if (failure.details.hasReplied === true) call.hasBegun = true;
+    else call.isTainted = true;
     return failCall(call, failureOfCall(failure, call.hasBegun));
   }
   if (failure.code === 'unauthorized' && call.isResumable) {
@@ -278,6 +279,7 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
     return call.feed({ type: 'shutOut' });
   }
   call.isHeldElsewhere = failure.details.httpStatus === 409;
+  call.lostTo = failure.details.exceeds ?? null;
   // The other reader needs the session.
   if (call.isHeldElsewhere) leaveExchange(call);
   call.feed({ type: 'lost' });

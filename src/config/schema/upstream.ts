@@ -278,7 +278,7 @@ const keys = section(
       '4MiB',
       '1KiB',
       '256MiB',
-      'The largest event of a stream, and the longest line of a server over stdio.',
+      'The largest event of a stream, and the longest line of a server over stdio. A larger one fails its call.',
     ),
     pingInterval: duration(
       '60s',

@@ -4,16 +4,23 @@
  */
 import { createParser } from 'eventsource-parser';
 import { excessOf, MAX_CONTAINERS, parseJson, type JsonValue } from '../../protocol/json.ts';
+import { DiscardedMessage } from '../discarded-message.ts';
 import { UpstreamFailure, type UpstreamLimit } from '../failure.ts';
+import { DiscardedEvent } from './discarded-event.ts';
+import { EventBytes } from './event-bytes.ts';
 
 export interface ServerSentEvent {
   /** `message` if the server named none. */
   readonly event: string;
   readonly data: string;
   readonly id: string | undefined;
+  /** What is left of the data, if it was too large; `data` is empty then. */
+  readonly discarded?: DiscardedMessage;
 }
 
 export interface EventStreamListener {
+  /** Whether an event that is too large is discarded and told. Otherwise it ends the stream. */
+  readonly discardsLarge?: boolean;
   event(event: ServerSentEvent): void;
   /** The server asks to wait this long before a reconnection, in ms. */
   retryAfter(waitMs: number): void;
@@ -31,6 +38,8 @@ export class EventStreamBody {
   #failure: UpstreamFailure | null = null;
   /** The id of the last block, until its event comes. A block without data has none. */
   #loneId: string | undefined;
+  /** The event that is being discarded. */
+  #discarding: DiscardedEvent | null = null;
 
   /** @param maxEventBytes the limit for the data of one event */
   constructor(maxEventBytes: number, listener: EventStreamListener) {
@@ -38,7 +47,8 @@ export class EventStreamBody {
     this.#listener = listener;
     this.#bytes = new EventBytes(maxEventBytes);
     this.#parser = createParser({
-      maxBufferSize: maxEventBytes,
+      // Once more than that has come, it reads nothing more. It gets whole events only, whose size has been counted.
+      ...(listener.discardsLarge !== true && { maxBufferSize: maxEventBytes }),
       onId: (id) => {
         this.#tellLoneId();
         this.#loneId = id;
@@ -62,11 +72,37 @@ export class EventStreamBody {
    * @throws UpstreamFailure after an event that is too large
    */
   write(chunk: Buffer): void {
-    const whole = this.#bytes.take(chunk);
+    let rest = chunk;
+    do rest = this.#discarding === null ? this.#read(rest) : this.#discard(this.#discarding, rest);
+    while (rest.length > 0);
+  }
+
+  /** @returns what has to be discarded */
+  #read(bytes: Buffer): Buffer {
+    const whole = this.#bytes.take(bytes);
     if (whole.length > 0) this.#parser.feed(whole.toString('utf8'));
     this.#tellLoneId();
-    if (this.#bytes.isTooLarge) this.#failure ??= this.#eventTooLarge();
+    const discards = this.#bytes.isTooLarge && this.#listener.discardsLarge === true;
+    if (this.#bytes.isTooLarge && !discards) this.#failure ??= this.#eventTooLarge();
     if (this.#failure !== null) throw this.#failure;
+    if (!discards) return NOTHING;
+    this.#discarding = new DiscardedEvent(this.#maxEventBytes);
+    return this.#bytes.restart();
+  }
+
+  /** @returns what comes after the event */
+  #discard(event: DiscardedEvent, bytes: Buffer): Buffer {
+    const rest = event.take(bytes);
+    if (event.message.isHopeless) throw (this.#failure ??= this.#eventTooLarge());
+    if (rest === null) return NOTHING;
+    this.#discarding = null;
+    this.#listener.event({
+      event: event.name,
+      data: '',
+      id: undefined,
+      discarded: event.message,
+    });
+    return rest;
   }
 
   /** An event that did not end is dropped. A reconnection time in it counts. */
@@ -82,21 +118,31 @@ export class EventStreamBody {
   }
 
   #tell(event: ServerSentEvent): void {
-    this.#failure ??= this.#problemOf(event.data, event.id);
-    if (this.#failure === null) this.#listener.event(event);
-  }
-
-  /** The parser limits what it buffers, not what arrives whole. */
-  #problemOf(data: string, id: string | undefined): UpstreamFailure | null {
+    const { data, id } = event;
+    // The parser limits what it buffers, not what arrives whole.
+    const isLarge = Buffer.byteLength(data) > this.#maxEventBytes;
     if (id !== undefined && id.length > MAX_ID_LENGTH) {
-      return tooLarge(`an event id is longer than ${MAX_ID_LENGTH} characters`, null);
+      this.#failure ??= tooLarge(`an event id is longer than ${MAX_ID_LENGTH} characters`, null);
+    } else if (isLarge && this.#listener.discardsLarge !== true) {
+      this.#failure ??= this.#eventTooLarge();
     }
-    return Buffer.byteLength(data) > this.#maxEventBytes ? this.#eventTooLarge() : null;
+    if (this.#failure !== null) return;
+    if (!isLarge) return this.#listener.event(event);
+    const discarded = new DiscardedMessage(this.#maxEventBytes);
+    discarded.take(Buffer.from(data));
+    this.#listener.event({ ...event, data: '', discarded });
   }
 
   #eventTooLarge(): UpstreamFailure {
-    return tooLarge(`an event is larger than ${this.#maxEventBytes} bytes`, 'upstream.maxEvent');
+    return tooLarge(eventTooLarge(this.#maxEventBytes), 'upstream.maxEvent');
   }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/** Describes an event that is too large, without the name of the limit. */
+export function eventTooLarge(maxEventBytes: number): string {
+  return `an event is larger than ${maxEventBytes} bytes`;
 }
 
 function clampRetry(waitMs: number): number {
@@ -105,153 +151,10 @@ function clampRetry(waitMs: number): number {
 }
 
 /** @param exceeds the configured limit that it is too large for, if that can be configured */
-function tooLarge(problem: string, exceeds: UpstreamLimit | null): UpstreamFailure {
+export function tooLarge(problem: string, exceeds: UpstreamLimit | null): UpstreamFailure {
   const [named, details] =
     exceeds === null ? [problem, {}] : [`${problem} (${exceeds})`, { exceeds }];
   return new UpstreamFailure('upstream_protocol_error', named, { mayHaveActed: true, ...details });
-}
-
-const LF = 0x0a;
-const CR = 0x0d;
-/**
- * The first bytes of the fields of an event: data, event, id, retry, and a byte order mark in front of the first one. A parser
- * skips all other lines.
- */
-const FIELDS = new Set([0x64, 0x65, 0x69, 0x72, 0xef]);
-
-const MAX_LINES = 100_000;
-/** The bytes of a line beside its data: the name of the field, and the line end. */
-const LINE_OVERHEAD = 8;
-/** The bytes of an event beside its data: the other fields. */
-const EVENT_OVERHEAD = 512;
-
-/**
- * Holds the bytes of an event back until the event is whole. As bytes it takes what it is long; a parser in
- * the middle of an event keeps one text of it, and two more of each line. Other lines pass at once.
- */
-export class EventBytes {
-  readonly #maxDataBytes: number;
-  readonly #held = new GrowingBuffer();
-  /** The lines of the current event; 0 between two events. */
-  #lines = 0;
-  #bytes = 0;
-  /** The last line has not ended yet. */
-  #inLine = false;
-  /** The last byte was a carriage return, so that a line feed after it belongs to it. */
-  #afterReturn = false;
-  #isTooLarge = false;
-
-  /** @param maxDataBytes the limit for the data of one event */
-  constructor(maxDataBytes: number) {
-    this.#maxDataBytes = maxDataBytes;
-  }
-
-  /** True once an event was too large. */
-  get isTooLarge(): boolean {
-    return this.#isTooLarge;
-  }
-
-  /**
-   * Takes the next bytes of the stream.
-   * @returns the bytes that are due, up to the end of the last whole event
-   */
-  take(chunk: Buffer): Buffer {
-    let at = this.#afterReturn && chunk[0] === LF ? 1 : 0;
-    let due = this.#lines === 0 ? at : 0;
-    this.#afterReturn &&= chunk.length === 0;
-    const ends = new LineEnds(chunk);
-    while (at < chunk.length && !this.#isTooLarge) {
-      const end = ends.from(at);
-      this.#count(chunk, at, end);
-      at = end + 1;
-      if (chunk[end] === CR) {
-        if (chunk[at] === LF) at += 1;
-        else this.#afterReturn = at === chunk.length;
-      }
-      this.#inLine = end === chunk.length;
-      if (this.#lines === 0) due = Math.min(at, chunk.length);
-    }
-    // Most events come in one piece, which needs no view of a part of it.
-    if (due > 0 && due === chunk.length) return this.#held.with(chunk);
-    const whole = due === 0 ? NOTHING : this.#held.with(chunk.subarray(0, due));
-    this.#held.append(chunk.subarray(due));
-    return whole;
-  }
-
-  /** Takes the bytes of an event that did not end. */
-  rest(): Buffer {
-    return this.#held.with(NOTHING);
-  }
-
-  /** Counts a line, or a part of a line. */
-  #count(chunk: Buffer, start: number, end: number): void {
-    if (!this.#inLine) {
-      if (start === end) {
-        // An empty line ends the event.
-        this.#lines = 0;
-        this.#bytes = 0;
-        return;
-      }
-      if (this.#lines > 0 || FIELDS.has(chunk[start] ?? 0)) this.#lines += 1;
-    }
-    if (this.#lines === 0) return;
-    this.#bytes += end - start;
-    const most = this.#maxDataBytes + EVENT_OVERHEAD + this.#lines * LINE_OVERHEAD;
-    this.#isTooLarge = this.#lines > MAX_LINES || this.#bytes > most;
-  }
-}
-
-const NOTHING = Buffer.alloc(0);
-
-/** Finds the line ends of a chunk, one after the other. */
-class LineEnds {
-  readonly #chunk: Buffer;
-  #lineFeed = -1;
-  #carriageReturn = -1;
-
-  constructor(chunk: Buffer) {
-    this.#chunk = chunk;
-  }
-
-  /** Returns the end of the line at `start`, or the length of the chunk if it does not end there. */
-  from(start: number): number {
-    if (this.#lineFeed < start) this.#lineFeed = this.#next(LF, start);
-    if (this.#carriageReturn < start) this.#carriageReturn = this.#next(CR, start);
-    return Math.min(this.#lineFeed, this.#carriageReturn);
-  }
-
-  #next(byte: number, start: number): number {
-    const found = this.#chunk.indexOf(byte, start);
-    return found === -1 ? this.#chunk.length : found;
-  }
-}
-
-/** A buffer for many small pieces. */
-class GrowingBuffer {
-  #buffer = NOTHING;
-  #length = 0;
-
-  append(bytes: Buffer): void {
-    if (bytes.length === 0) return;
-    const length = this.#length + bytes.length;
-    if (length > this.#buffer.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(1024, Math.ceil(length * 1.5)));
-      this.#buffer.copy(larger, 0, 0, this.#length);
-      this.#buffer = larger;
-    }
-    bytes.copy(this.#buffer, this.#length);
-    this.#length = length;
-  }
-
-  /** Takes all bytes, followed by these. */
-  with(bytes: Buffer): Buffer {
-    if (this.#length === 0) return bytes;
-    this.append(bytes);
-    const all = this.#buffer.subarray(0, this.#length);
-    this.#buffer = NOTHING;
-    this.#length = 0;
-    return all;
-  }
 }
 
 /** Far more than real results need, and far less than exhausts the stack when it is serialised again. */

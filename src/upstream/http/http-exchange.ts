@@ -49,6 +49,8 @@ export interface ResponseReader {
    * @throws UpstreamFailure to refuse the response
    */
   head(head: ResponseHead): BodyForm;
+  /** Whether an event that is too large is discarded and told. Otherwise it breaks the response. */
+  readonly discardsLarge?: boolean;
   event?(event: ServerSentEvent): void;
   /** The server asks to wait this long before a reconnection, in ms. */
   retryAfter?(waitMs: number): void;
@@ -258,6 +260,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     switch (reader.head(head)) {
       case 'events':
         return new EventStreamBody(this.#client.maxEventBytes, {
+          discardsLarge: reader.discardsLarge === true,
           event: (event) => this.#onEvent(event),
           retryAfter: (waitMs) => this.#reader?.retryAfter?.(waitMs),
         });

@@ -3,7 +3,7 @@ import { upstreamRequestId, type UpstreamRequestId } from '../../protocol/ids.ts
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey, isCutTo32Bits } from '../discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
-import type { MessageSource, TransportListener } from '../transport/transport.ts';
+import type { DroppedMessage, MessageSource, TransportListener } from '../transport/transport.ts';
 import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questions/routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
@@ -18,7 +18,21 @@ export interface IncomingOptions {
   readonly checkQuestion?: (question: string) => Promise<void> | null;
   /** Called with the method of each change of a list or a resource that happened, or may have been missed. */
   readonly onChange?: (method: string) => void;
+  /** Called with a message of the server's own that was too large. */
+  readonly onDropped?: (kind: 'request' | 'notification', method: string, problem: string) => void;
 }
+
+/** A reply that was too large, in the place of the reply. */
+export interface DroppedReply {
+  readonly type: 'dropped-reply';
+  readonly id: UpstreamRequestId;
+  readonly failure: UpstreamFailure;
+}
+
+type ReceivedMessage = JsonRpcMessage | DroppedReply;
+
+const STANDALONE: MessageSource = { stream: 'standalone' };
+const TOO_LARGE = 'the message is too large for the gateway (upstream.maxEvent)';
 
 export class IncomingMessages implements TransportListener {
   readonly #session: SessionState;
@@ -42,6 +56,14 @@ export class IncomingMessages implements TransportListener {
     this.#held = new HeldMessages();
     this.#hold(this.#held, message, source);
     void check.catch(() => {}).then(() => this.#deliverHeld());
+  }
+
+  dropped(message: DroppedMessage, failure: UpstreamFailure): void {
+    if (message.type === 'response') return this.#replyDropped(message.id, failure);
+    this.#options.onDropped?.(message.type, message.method, failure.message);
+    if (message.type === 'notification') return;
+    // The server is told, so that it does not wait.
+    this.message({ type: 'malformed', problem: TOO_LARGE, id: message.id }, STANDALONE);
   }
 
   accepted(id: UpstreamRequestId): void {
@@ -72,7 +94,7 @@ export class IncomingMessages implements TransportListener {
 
   closed(failure: UpstreamFailure): void {
     // Replies that came before the end count. Nothing else can be of use any more.
-    this.#deliverHeld(({ type }) => type === 'response');
+    this.#deliverHeld(({ type }) => type === 'response' || type === 'dropped-reply');
     this.#session.fail(failure);
   }
 
@@ -108,6 +130,16 @@ export class IncomingMessages implements TransportListener {
     return { ...message, id };
   }
 
+  #replyDropped(theirs: string | number | null, failure: UpstreamFailure): void {
+    const session = this.#session;
+    const reply = this.#withOwnId({ type: 'response', id: theirs, reply: { result: {} } });
+    if (reply.type !== 'response' || reply.id === null) return;
+    session.detector.received(reply, session.identity, session.transport.kind);
+    const dropped = { type: 'dropped-reply', id: upstreamRequestId(reply.id), failure } as const;
+    if (this.#held === null) this.#deliver(dropped, STANDALONE);
+    else this.#hold(this.#held, dropped, STANDALONE);
+  }
+
   /** True for messages that a server may replay although they were for an earlier holder of the session. */
   #mayBeReplayed(source: MessageSource): boolean {
     const { calls, hasResumed } = this.#session;
@@ -128,7 +160,7 @@ export class IncomingMessages implements TransportListener {
     return calls.size === 0 ? null : (this.#options.checkQuestion?.(question) ?? null);
   }
 
-  #hold(held: HeldMessages, message: JsonRpcMessage, source: MessageSource): void {
+  #hold(held: HeldMessages, message: ReceivedMessage, source: MessageSource): void {
     if (held.add(message, source)) return;
     this.closed(
       new UpstreamFailure(
@@ -139,7 +171,7 @@ export class IncomingMessages implements TransportListener {
     );
   }
 
-  #deliverHeld(isWanted: (message: JsonRpcMessage) => boolean = () => true): void {
+  #deliverHeld(isWanted: (message: ReceivedMessage) => boolean = () => true): void {
     const held = this.#held;
     this.#held = null;
     for (const [message, source] of held?.takeAll() ?? []) {
@@ -147,8 +179,9 @@ export class IncomingMessages implements TransportListener {
     }
   }
 
-  #deliver(message: JsonRpcMessage, source: MessageSource): void {
+  #deliver(message: ReceivedMessage, source: MessageSource): void {
     const session = this.#session;
+    if (message.type === 'dropped-reply') return this.#onDroppedReply(message);
     const call = source.stream === 'request' ? session.calls.get(source.id) : undefined;
     const resumed = call?.resumedStream ?? null;
     if (call !== undefined && resumed !== null && !this.#isAccepted(call, resumed, message)) return;
@@ -223,6 +256,12 @@ export class IncomingMessages implements TransportListener {
     call.listener.replied(reply);
   }
 
+  #onDroppedReply({ id, failure }: DroppedReply): void {
+    const call = this.#session.endCall(id, true);
+    if (call === null) this.#session.requests.settle(id, failure);
+    else call.listener.lost(failure);
+  }
+
   /** Lists may have changed while the stream was not open. */
   #changesMissed(): void {
     for (const method of LIST_CHANGES) this.#options.onChange?.(method);
@@ -236,11 +275,11 @@ const MAX_BYTES = 8 * 1024 * 1024;
 
 /** Messages of one session that wait while it is found out whether a question was broadcast. */
 export class HeldMessages {
-  readonly #messages: [JsonRpcMessage, MessageSource][] = [];
+  readonly #messages: [ReceivedMessage, MessageSource][] = [];
   #bytes = 0;
 
   /** @returns false if there is no room for the message */
-  add(message: JsonRpcMessage, source: MessageSource): boolean {
+  add(message: ReceivedMessage, source: MessageSource): boolean {
     const isNotification = message.type === 'notification';
     if (isNotification && this.#messages.length >= MAX_MESSAGES) return true;
     const bytes = Buffer.byteLength(JSON.stringify(message));
@@ -251,7 +290,7 @@ export class HeldMessages {
   }
 
   /** Takes all messages, in their order. */
-  takeAll(): [JsonRpcMessage, MessageSource][] {
+  takeAll(): [ReceivedMessage, MessageSource][] {
     this.#bytes = 0;
     return this.#messages.splice(0);
   }

@@ -1,4 +1,5 @@
 /** The interface between a legacy session and its transport. Streamable HTTP, HTTP+SSE and stdio implement it. */
+import type { CutMessage } from '../../protocol/cut-message.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
@@ -10,9 +11,17 @@ export type MessageSource =
   | { readonly stream: 'request'; readonly id: UpstreamRequestId }
   | { readonly stream: 'standalone' };
 
+/** A message that was too large, and what it was for. */
+export type DroppedMessage = Exclude<CutMessage, { readonly type: 'unknown' }>;
+
 /** What a session is told by its transport. */
 export interface TransportListener {
   message(message: JsonRpcMessage, source: MessageSource): void;
+  /**
+   * A message on a stream that belongs to no request was too large, and was discarded. The stream goes on.
+   * @param failure what becomes of the request, if the message is the reply to one
+   */
+  dropped(message: DroppedMessage, failure: UpstreamFailure): void;
   /** The server has taken a request. */
   accepted(id: UpstreamRequestId): void;
   /** The server has not taken a request. Nothing more is told of it. */

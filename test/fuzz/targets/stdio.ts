@@ -1,6 +1,6 @@
 /**
  * What a server over stdio writes, through the real transport and a process: each line that is a message is told, in its
- * order, wherever the output is cut; the rest is skipped, and the session ends with a failure of the server.
+ * order, wherever the output is cut, and of one that is too long what it is for; the rest is skipped, and the session ends with a failure of the server.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { systemClock } from '../../../src/lib/clock.ts';
+import type { CutMessage } from '../../../src/protocol/cut-message.ts';
 import type { JsonValue } from '../../../src/protocol/json.ts';
 import { readMessage, type JsonRpcMessage } from '../../../src/protocol/json-rpc.ts';
 import { UpstreamFailure } from '../../../src/upstream/failure.ts';
@@ -69,9 +70,16 @@ export const stdio = target('stdio', 12, async () => {
   };
 });
 
-function linesOf(chunks: readonly Buffer[]): [string, boolean][] {
-  const lines: [string, boolean][] = [];
-  const reader = new LineReader(MAX_LINE_BYTES, (line, isWhole) => lines.push([line, isWhole]));
+/** A line that is too long is there as what can be told of it. */
+type Line = string | CutMessage;
+
+function linesOf(chunks: readonly Buffer[]): Line[] {
+  const lines: Line[] = [];
+  const reader = new LineReader(
+    MAX_LINE_BYTES,
+    (line) => lines.push(line),
+    (line) => lines.push(line.read()),
+  );
   for (const chunk of chunks) reader.push(chunk);
   reader.end();
   return lines;
@@ -83,6 +91,7 @@ function sessionWith(file: string): Promise<{ told: unknown[]; failure: Upstream
     const told: unknown[] = [];
     const listener = {
       message: (message: unknown) => void told.push(message),
+      dropped: (message: unknown) => void told.push(message),
       closed: (failure: UpstreamFailure) => resolve({ told, failure }),
     } as Partial<TransportListener> as TransportListener;
     const transport = new StdioTransport(listener, {
@@ -98,10 +107,14 @@ function sessionWith(file: string): Promise<{ told: unknown[]; failure: Upstream
 }
 
 /** The messages up to the line that ends the session. */
-function messagesOf(lines: readonly (readonly [string, boolean])[]): JsonRpcMessage[] {
-  const told: JsonRpcMessage[] = [];
-  for (const [line, isWhole] of lines) {
-    if (!isWhole) return told;
+function messagesOf(lines: readonly Line[]): (JsonRpcMessage | CutMessage)[] {
+  const told: (JsonRpcMessage | CutMessage)[] = [];
+  for (const line of lines) {
+    if (typeof line !== 'string') {
+      if (line.type === 'unknown') return told;
+      told.push(line);
+      continue;
+    }
     const value = valueOf(line);
     if (value === 'too deep') return told;
     if (value === null) continue;

@@ -211,7 +211,7 @@ describe('a process that cannot serve', () => {
   });
 
   // Rule stdio-5: Lines of standard output that are not messages are logged and ignored. 1 MiB of them without a message
-  // between ends the session, and so does a line that is longer than `upstream.maxEvent`. (2025-11-25 transports, "stdio")
+  // between ends the session, and so does one that is longer than `upstream.maxEvent`. (2025-11-25 transports, "stdio")
   test.each([
     { manner: 'rubbish', says: /what it writes is not JSON-RPC, such as "rubbish / },
     {

@@ -9,7 +9,7 @@ import {
   type ServerRequestId,
   type UpstreamRequestId,
 } from '../../../protocol/ids.ts';
-import type { ExactNumber, JsonObject } from '../../../protocol/json.ts';
+import { isExactNumber, type ExactNumber, type JsonObject } from '../../../protocol/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../../discovery/broadcast-detector.ts';
 import { relatedTaskOf, TASK_STATUS, taskIdOf } from '../../../protocol/task.ts';
@@ -91,10 +91,15 @@ export function routeOf<Call extends RoutedCall>(
     case 'notification':
       return routeOfNotification(message.method, message.params, source, context);
     case 'malformed': {
-      // A request with an id that cannot be kept is refused, so that the server does not wait.
-      if (message.id === undefined) return IGNORED;
+      // A request with an id that cannot be kept, or one that is too large, is refused, so that the server does not wait.
+      const { id } = message;
+      if (id === undefined) return IGNORED;
       const error = { code: ErrorCode.invalidRequest, message: message.problem };
-      return { type: 'gateway-reply', id: message.id, reply: { error } };
+      return {
+        type: 'gateway-reply',
+        id: isExactNumber(id) ? id : serverRequestId(id),
+        reply: { error },
+      };
     }
   }
 }

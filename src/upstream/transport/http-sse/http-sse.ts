@@ -10,7 +10,8 @@ import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import type { HttpClient } from '../../http/client.ts';
-import { type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
+import { type DiscardedMessage, replyTooLarge } from '../../discarded-message.ts';
+import { eventTooLarge, type ServerSentEvent, tooLarge, upstreamJson } from '../../http/bodies.ts';
 import type {
   BodyForm,
   HttpExchange,
@@ -30,6 +31,8 @@ const POST_TIMEOUT_MS = 10_000;
 export class HttpSseTransport implements Transport, ResponseReader {
   readonly kind = 'http-sse';
   readonly hasSession = true;
+  /** All calls of the session share the stream. */
+  readonly discardsLarge = true;
   readonly #http: HttpClient;
   readonly #listener: TransportListener;
   readonly #clock: Clock;
@@ -151,8 +154,10 @@ export class HttpSseTransport implements Transport, ResponseReader {
     return 'events';
   }
 
-  event({ event, data }: ServerSentEvent): void {
-    if (event === 'message' && data !== '') {
+  event({ event, data, discarded }: ServerSentEvent): void {
+    if (discarded !== undefined) {
+      if (event === 'message') this.#drop(discarded);
+    } else if (event === 'message' && data !== '') {
       const value = upstreamJson(data);
       for (const element of Array.isArray(value) ? value : [value]) {
         this.#listener.message(readMessage(element), { stream: 'standalone' });
@@ -178,6 +183,14 @@ export class HttpSseTransport implements Transport, ResponseReader {
     this.#endpointTimer?.cancel();
     if (this.#isNamed) this.#listener.closed(failure);
     else this.#endpointNamed.reject(failure);
+  }
+
+  /** @throws UpstreamFailure if the message can be of any call */
+  #drop(discarded: DiscardedMessage): void {
+    const message = discarded.read();
+    const problem = eventTooLarge(this.#http.maxEventBytes);
+    if (message.type === 'unknown') throw tooLarge(problem, 'upstream.maxEvent');
+    this.#listener.dropped(message, replyTooLarge(problem));
   }
 
   /** @param onSent called with the POST of a request, which has no limit of its own */

@@ -1,4 +1,5 @@
 /** Splits what a process writes into lines, of which none takes more memory than a limit. */
+import { DiscardedMessage } from '../../discarded-message.ts';
 
 const NEWLINE = 0x0a;
 /** A process can write byte by byte, and each piece takes more memory than its bytes. */
@@ -7,15 +8,27 @@ const MAX_PIECES = 1_024;
 export class LineReader {
   readonly #maxBytes: number;
   readonly #onLine: (line: string, isWhole: boolean) => void;
+  readonly #onDiscarded: ((line: DiscardedMessage) => void) | null;
   #chunks: Buffer[] = [];
   #bytes = 0;
+  /** The line that is being discarded. */
+  #discarding: DiscardedMessage | null = null;
   /** The rest of a line that was cut is skipped. */
   #isSkipping = false;
 
-  /** @param onLine called with each line; with the beginning of one that is longer than `maxBytes` */
-  constructor(maxBytes: number, onLine: (line: string, isWhole: boolean) => void) {
+  /**
+   * @param onLine called with each line; with the beginning of one that is longer than `maxBytes`
+   * @param onDiscarded if it is there, called with what is left of a line that is longer, instead: when it has ended, or
+   *   when that is hopeless
+   */
+  constructor(
+    maxBytes: number,
+    onLine: (line: string, isWhole: boolean) => void,
+    onDiscarded: ((line: DiscardedMessage) => void) | null = null,
+  ) {
     this.#maxBytes = maxBytes;
     this.#onLine = onLine;
+    this.#onDiscarded = onDiscarded;
   }
 
   push(chunk: Buffer): void {
@@ -30,29 +43,49 @@ export class LineReader {
 
   /** Takes a last line that has no newline. */
   end(): void {
-    if (this.#bytes > 0) this.#endLine();
+    if (this.#bytes > 0 || this.#discarding !== null) this.#endLine();
   }
 
   #take(piece: Buffer): void {
     if (this.#isSkipping || piece.length === 0) return;
+    if (this.#discarding !== null) return this.#discard(this.#discarding, piece);
     this.#chunks.push(piece);
     this.#bytes += piece.length;
     if (this.#chunks.length > MAX_PIECES) this.#chunks = [Buffer.concat(this.#chunks)];
     if (this.#bytes <= this.#maxBytes) return;
+    if (this.#onDiscarded !== null) {
+      this.#discarding = new DiscardedMessage(this.#maxBytes);
+      return this.#discard(this.#discarding, this.#takeAll());
+    }
     this.#isSkipping = true;
     this.#onLine(this.#flush().slice(0, this.#maxBytes), false);
   }
 
+  #discard(line: DiscardedMessage, piece: Buffer): void {
+    line.take(piece);
+    if (!line.isHopeless) return;
+    this.#discarding = null;
+    this.#isSkipping = true;
+    this.#onDiscarded?.(line);
+  }
+
   #endLine(): void {
-    if (this.#isSkipping) this.#isSkipping = false;
+    const discarded = this.#discarding;
+    this.#discarding = null;
+    if (discarded !== null) this.#onDiscarded?.(discarded);
+    else if (this.#isSkipping) this.#isSkipping = false;
     else this.#onLine(this.#flush(), true);
   }
 
   #flush(): string {
+    return this.#takeAll().toString('utf8').replace(/\r$/, '');
+  }
+
+  #takeAll(): Buffer {
     const [first] = this.#chunks;
     const line = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
     this.#chunks = [];
     this.#bytes = 0;
-    return line.toString('utf8').replace(/\r$/, '');
+    return line;
   }
 }

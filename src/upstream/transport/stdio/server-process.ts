@@ -6,6 +6,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import { Readable, type Writable } from 'node:stream';
 import { sleep, type Clock, type Timer } from '../../../lib/clock.ts';
+import type { DiscardedMessage } from '../../discarded-message.ts';
 import { LineReader } from './lines.ts';
 
 export interface ServerCommand {
@@ -21,8 +22,10 @@ export interface ServerProcessOptions extends ServerCommand {
   /** The longest line of standard output, in bytes. */
   readonly maxLineBytes: number;
   readonly clock: Clock;
-  /** Called with each line of standard output; with the beginning of one that is too long. */
-  readonly onLine: (line: string, isWhole: boolean) => void;
+  /** Called with each line of standard output that is not too long. */
+  readonly onLine: (line: string) => void;
+  /** Called with what is left of a line of standard output that is too long. */
+  readonly onDiscarded: (line: DiscardedMessage) => void;
   /** Called with each line of standard error, or its beginning. */
   readonly onError: (line: string) => void;
   /** Called at most once, when the process has closed its standard output and does not end. */
@@ -78,7 +81,7 @@ export class ServerProcess {
 
   /** Starts the process. */
   constructor(options: ServerProcessOptions) {
-    const { command, args, env, cwd, maxLineBytes, onLine, onError } = options;
+    const { command, args, env, cwd, maxLineBytes, onLine, onDiscarded, onError } = options;
     this.#options = options;
     const child = spawn('/bin/sh', ['-c', SCRIPT, 'sh', command, ...args], {
       env: { ...env },
@@ -90,7 +93,7 @@ export class ServerProcess {
     this.#stdin = child.stdin;
     // A process that ends while something is written to it. Its end is told anyway.
     for (const stream of child.stdio) stream?.on('error', () => {});
-    this.#read(child.stdout, new LineReader(maxLineBytes, onLine));
+    this.#read(child.stdout, new LineReader(maxLineBytes, onLine, onDiscarded));
     this.#read(child.stderr, new LineReader(MAX_ERROR_LINE_BYTES, onError));
     child.stdout.once('close', () => this.#outputEnded.resolve());
     child.stdout.once('end', () => this.#awaitEnd());

@@ -7,7 +7,8 @@ import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.t
 import type { ExactNumber, JsonObject, JsonValue } from '../../../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../../failure.ts';
-import { upstreamJson } from '../../http/bodies.ts';
+import { type DiscardedMessage, replyTooLarge } from '../../discarded-message.ts';
+import { tooLarge, upstreamJson } from '../../http/bodies.ts';
 import type { OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 import type { ProcessOutput } from './process-output.ts';
 import { ServerProcess, type ProcessEnd, type ServerCommand } from './server-process.ts';
@@ -80,16 +81,11 @@ export class StdioTransport implements Transport {
 
   /** Starts the process. What it cannot be started for shows at the first request. */
   async open(): Promise<void> {
-    const { maxLineBytes, output, onStart } = this.#options;
+    const { output, onStart } = this.#options;
     this.#process = new ServerProcess({
       ...this.#options,
-      onLine: (line, isWhole) => {
-        if (isWhole) this.#line(line);
-        else
-          this.#fail(
-            protocolError(`it wrote a line of more than ${maxLineBytes} bytes (upstream.maxEvent)`),
-          );
-      },
+      onLine: (line) => this.#line(line),
+      onDiscarded: (line) => this.#drop(line),
       onError: (line) => output.wrote('stderr', line),
       onOutputEnd: () => this.#fail(this.#endFailure('the process closed its standard output')),
       onEnd: (end) => this.#ended(end),
@@ -179,14 +175,31 @@ export class StdioTransport implements Transport {
     if (messages.every((one) => one.type === 'malformed' && one.id === undefined)) {
       return this.#other(line);
     }
-    if (!this.#hasSpoken) this.#startAge();
-    this.#hasSpoken = true;
-    this.#otherBytes = 0;
+    this.#spoke();
     for (const message of messages) {
       if (message.type === 'response') this.#running.delete(message.id as UpstreamRequestId);
       this.#listener.message(message, { stream: 'standalone' });
     }
     this.#endIfOld();
+  }
+
+  /** All calls of the session share the output, so that it ends only if nobody can tell which one the line is for. */
+  #drop(line: DiscardedMessage): void {
+    if (this.#failure !== null) return;
+    const message = line.read();
+    const problem = `it wrote a line of more than ${this.#options.maxLineBytes} bytes`;
+    if (message.type === 'unknown') return this.#fail(tooLarge(problem, 'upstream.maxEvent'));
+    this.#spoke();
+    if (message.type === 'response') this.#running.delete(message.id as UpstreamRequestId);
+    this.#listener.dropped(message, replyTooLarge(problem));
+    this.#endIfOld();
+  }
+
+  /** The server has sent a message. */
+  #spoke(): void {
+    if (!this.#hasSpoken) this.#startAge();
+    this.#hasSpoken = true;
+    this.#otherBytes = 0;
   }
 
   /** Many servers greet or log on standard output, which they must not. The official clients ignore it, too. */

@@ -368,8 +368,8 @@ describe('JSON', () => {
   });
 
   // Rule limits-3: A JSON body is read up to `upstream.maxBody` (16 MiB by default) and an event up to
-  // `upstream.maxEvent` (4 MiB), over as many lines as it has; then the connection is cut. JSON nested deeper
-  // than 500 levels, or with a member that would reach a prototype, is not a reply.
+  // `upstream.maxEvent` (4 MiB), over as many lines as it has; then the connection is cut (an event over HTTP+SSE is
+  // discarded instead). JSON nested deeper than 500 levels, or with a member that would reach a prototype, is not a reply.
   test.each<[string, (push: (text: string) => void) => void]>([
     ['without end', (push) => push('x'.repeat(10_000))],
     ['without end, in single bytes', (push) => push(' ')],

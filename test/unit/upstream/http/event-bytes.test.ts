@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EventBytes } from '../../../../src/upstream/http/bodies.ts';
+import { EventBytes } from '../../../../src/upstream/http/event-bytes.ts';
 
 /** What goes on after each of these chunks, and what is left. */
 function taken(chunks: readonly string[], maxDataBytes = 1024 * 1024) {
