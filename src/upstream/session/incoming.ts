@@ -23,7 +23,7 @@ export interface IncomingOptions {
 }
 
 /** A reply that was too large, in the place of the reply. */
-export interface DroppedReply {
+interface DroppedReply {
   readonly type: 'dropped-reply';
   readonly id: UpstreamRequestId;
   readonly failure: UpstreamFailure;

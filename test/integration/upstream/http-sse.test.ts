@@ -118,4 +118,30 @@ describe('a server of the oldest transport', () => {
     clock.advance(10_000);
     await closed;
   });
+
+  // Rule limits-10.
+  test('whose reply to one call is too large keeps the other one, and the session', async () => {
+    let stream: ReturnType<typeof eventStream> | undefined;
+    const server = await sse(
+      (_received, response) => {
+        stream = eventStream(response);
+        stream.raw('event: endpoint\ndata: /message\n\n');
+      },
+      ({ body }) => {
+        if (body.method === 'initialize') stream?.send(reply(body.id, INITIALIZE_RESULT));
+      },
+    );
+    const session = await open(upstreamOf(server, { transport: 'http-sse' }));
+    const [one, other] = [call(session), call(session)];
+    await server.saw(({ body }) => body?.id === other.exchange.id);
+    const large = { content: [{ type: 'text', text: 'x'.repeat(20_000) }] };
+    stream?.send(reply(one.exchange.id, large));
+    expect(await one.heard.until('lost')).toEqual(['lost', 'upstream_protocol_error']);
+    // A late reply to a call that has ended, and one to nobody.
+    stream?.send(reply(one.exchange.id, large));
+    stream?.send(reply('nobody', large));
+    stream?.send(reply(other.exchange.id));
+    expect(await other.heard.until('replied')).toMatchObject(['replied', { result: {} }]);
+    expect(session.dead).toBe(false);
+  });
 });

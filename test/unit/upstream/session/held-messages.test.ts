@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import type { JsonRpcMessage } from '../../../../src/protocol/json-rpc.ts';
+import { replyTooLarge } from '../../../../src/upstream/discarded-message.ts';
 import { HeldMessages } from '../../../../src/upstream/session/incoming.ts';
 
 const SOURCE = { stream: 'standalone' } as const;
@@ -26,6 +27,14 @@ test('messages that wait keep their order', () => {
     log('three'),
   ]);
   expect(held.takeAll()).toEqual([]);
+});
+
+test('a reply that was too large keeps its place among them', () => {
+  const held = new HeldMessages();
+  const failure = replyTooLarge('an event is too large');
+  const dropped = { type: 'dropped-reply', id: upstreamRequestId(1), failure } as const;
+  for (const message of [log('one'), dropped, log('two')]) held.add(message, SOURCE);
+  expect(held.takeAll().map(([message]) => message)).toEqual([log('one'), dropped, log('two')]);
 });
 
 test('notifications beyond the limit in bytes are dropped, and a reply beyond it is refused', () => {
