@@ -152,8 +152,11 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
 function unusedCallNotes(realCall: Findings['realCall']): string[] {
   if (realCall === null) return [];
   const tool = clean(realCall.tool, 100);
-  const problem =
-    realCall.outcome === 'tool-error' ? ` The tool reported an error${said(realCall)}.` : '';
+  const outcomes: Partial<Record<RealCallReport['outcome'], string>> = {
+    'tool-error': ` The tool reported an error${said(realCall)}.`,
+    failed: ` The server did not accept it${said(realCall)}.`,
+  };
+  const problem = outcomes[realCall.outcome] ?? '';
   return [
     `The call of ${tool} was sent, and verified nothing: that needs a server that replays the missed events of a stream.${problem}`,
   ];

@@ -29,8 +29,8 @@ export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
-  /** Called with each session that becomes the current one. */
-  readonly onSession: (session: Session) => void;
+  /** Called with each session that becomes the current one, if another process can go on with it. */
+  readonly onSession: (point: SessionPoint) => void;
 }
 
 export class HomeSessions {
@@ -77,6 +77,12 @@ export class HomeSessions {
   get lacksSession(): boolean {
     const isAsleep = this.#disconnected !== null && this.#disconnected.slot !== null;
     return this.#current === null && this.#opening === null && !isAsleep;
+  }
+
+  /** Where another process could go on with the session; `null` if there is none here, or the server names none. */
+  get point(): SessionPoint | null {
+    if (this.#current !== null) return pointOf(this.#current.session);
+    return this.#disconnected?.slot ? this.#disconnected.point : null;
   }
 
   /** Whether the caller was not told yet that the state of its session is gone. */
@@ -219,7 +225,8 @@ export class HomeSessions {
       .then((opened) => {
         this.#current = opened;
         opened.isForeign = false;
-        this.#options.onSession(opened.session);
+        const point = pointOf(opened.session);
+        if (point !== null) this.#options.onSession(point);
         return opened;
       })
       .finally(() => {
@@ -304,6 +311,10 @@ export class HomeSessions {
     this.#hasLostState = true;
     this.#options.onReplaced(reason);
   }
+}
+
+function pointOf({ id, initializeResult: { protocolVersion } }: Session): SessionPoint | null {
+  return id === null ? null : { sessionId: id, revision: protocolVersion };
 }
 
 /** Tries again if the credentials of an earlier request were refused, as an expired token is. */

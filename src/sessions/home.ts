@@ -129,6 +129,11 @@ export class Home {
     });
   }
 
+  /** Where another process could go on with the session; `null` if there is none here, or the server names none. */
+  get point(): SessionPoint | null {
+    return this.#sessions.point;
+  }
+
   /** Goes on with the session that the home had in another process, unless there is one here. */
   inherit(point: SessionPoint): void {
     if (!this.#sessions.lacksSession) return;

@@ -38,8 +38,9 @@ interface HeldHome {
 
 const VERSION = 1;
 const MAX_SEALED_LENGTH = 8 * 1024;
-/** How long to wait before a claim is tried again that the store did not take, in ms. */
-const RETRY_MS = 250;
+/** How long to wait before claims are tried again that the store did not take, in ms: twice as long each time. */
+const FIRST_RETRY_MS = 250;
+const LAST_RETRY_MS = 8_000;
 /** Of its time to live, the part after which a claim is renewed. */
 const RENEW_AFTER = 1 / 3;
 
@@ -47,11 +48,10 @@ export class HomePlacement {
   readonly #options: HomePlacementOptions;
   /** The homes that this process has claimed, by the keys of their owners. */
   readonly #held = new Map<string, HeldHome>();
-  /** The sessions of homes that were not claimed when they got them, since the store was away or incomplete. */
-  readonly #unclaimed = new Map<string, SessionPoint>();
   readonly #claiming = new Map<string, Promise<HomeClaim>>();
-  /** Ends when all homes are claimed again, as often as that was asked for. */
-  #claimingAgain: Promise<void> = Promise.resolve();
+  /** The homes to claim again. */
+  readonly #toClaim = new Map<string, HeldHome>();
+  #claimingAgain: Promise<void> | null = null;
   readonly #closed = new AbortController();
   #renewal: Timer | null = null;
   #onLost: (key: string) => void = () => {};
@@ -85,15 +85,15 @@ export class HomePlacement {
 
   /** Claims all homes again and keeps their sessions again, since the store may have lost them, or others may have them. */
   claimAgain(): Promise<void> {
-    this.#claimingAgain = this.#claimingAgain.then(() => this.#claimAllAgain());
+    for (const [key, held] of this.#held) this.#toClaim.set(key, held);
+    this.#claimingAgain ??= this.#claimAllAgain().finally(() => (this.#claimingAgain = null));
     return this.#claimingAgain;
   }
 
-  /** Keeps the session of a home here: at once if this process has claimed the home, or else when it does. */
+  /** Keeps the session of a home, if this process has the home. */
   keep(key: string, session: SessionPoint): void {
-    if (this.#closed.signal.aborted) return;
     const held = this.#held.get(key);
-    if (held === undefined) return void this.#unclaimed.set(key, session);
+    if (held === undefined) return;
     held.session = session;
     this.#store(held, session).catch(() => {});
   }
@@ -103,7 +103,6 @@ export class HomePlacement {
    * @param isSessionLeft whether the server still has the session, so that another process can go on with it
    */
   giveUp(key: string, isSessionLeft: boolean): void {
-    this.#unclaimed.delete(key);
     const held = this.#held.get(key);
     if (held === undefined) return;
     this.#held.delete(key);
@@ -121,7 +120,6 @@ export class HomePlacement {
     this.#closed.abort();
     this.#renewal?.cancel();
     this.#held.clear();
-    this.#unclaimed.clear();
   }
 
   /** Sends all of it before any later claim of the home. What cannot be told to the store expires there. */
@@ -142,9 +140,6 @@ export class HomePlacement {
     // The request that waits for it goes on here. Nobody would give the home up, so it is not renewed, and expires.
     if (this.#closed.signal.aborted) return { type: 'here', session };
     this.#held.set(key, { id, epoch: claim.epoch, session });
-    const own = this.#unclaimed.get(key);
-    this.#unclaimed.delete(key);
-    if (own !== undefined) this.keep(key, own);
     this.#renewLater();
     return { type: 'here', session };
   }
@@ -161,27 +156,31 @@ export class HomePlacement {
 
   #renewLater(): void {
     const { clock, ttlMs } = this.#options;
-    this.#renewal ??= clock.setTimer(ttlMs * RENEW_AFTER, () => void this.#renewAll());
+    this.#renewal ??= clock.setTimer(ttlMs * RENEW_AFTER, () => this.#renewAll());
   }
 
-  async #renewAll(): Promise<void> {
-    await this.claimAgain();
+  #renewAll(): void {
+    void this.claimAgain();
     this.#renewal = null;
     if (this.#held.size > 0) this.#renewLater();
   }
 
-  /** While the store does not respond, others find no claim and open sessions for the same callers. */
+  /**
+   * Tries those again that the store did not take, some times: others find no claim meanwhile, and open sessions for the same
+   * callers. Then the next renewal tries them.
+   */
   async #claimAllAgain(): Promise<void> {
     const { signal } = this.#closed;
-    for (const [key, held] of [...this.#held]) {
-      const isDone = () =>
-        this.#renew(key, held).then(
-          () => true,
-          () => false,
-        );
-      while (!signal.aborted && this.#held.get(key) === held && !(await isDone())) {
-        await sleep(this.#options.clock, RETRY_MS, signal);
+    for (let waitMs = FIRST_RETRY_MS; this.#toClaim.size > 0 && !signal.aborted; waitMs *= 2) {
+      const failed: [string, HeldHome][] = [];
+      for (const [key, held] of this.#toClaim) {
+        this.#toClaim.delete(key);
+        if (this.#held.get(key) !== held) continue;
+        await this.#renew(key, held).catch(() => failed.push([key, held]));
       }
+      if (failed.length === 0 || waitMs > LAST_RETRY_MS) continue;
+      for (const [key, held] of failed) this.#toClaim.set(key, held);
+      await sleep(this.#options.clock, waitMs, signal);
     }
   }
 

@@ -90,10 +90,9 @@ export class SessionPool {
     };
     this.#slots = new Slots(limits, counts, clock);
     const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
-    const leases = this.#leases;
     this.#exclusive = new ExclusiveSessions({
       ...this.#slotOptions(),
-      ...{ leases, idleTimeoutMs, clock, onEnding },
+      ...{ leases: this.#leases, idleTimeoutMs, clock, onEnding },
     });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
     this.#single = new SingleSession({ idleTimeoutMs, queue }, clock);
@@ -269,9 +268,7 @@ export class SessionPool {
       isRetired: () => this.#isRetired,
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
-      onSession: ({ id, initializeResult: { protocolVersion: revision } }) => {
-        if (id !== null) placement?.keep(key, { sessionId: id, revision });
-      },
+      onSession: (point) => placement?.keep(key, point),
       onEmpty: (isSessionLeft, isUntold) => {
         this.#homes.delete(key);
         if (isUntold) this.#untold.set(key, true);
@@ -305,7 +302,10 @@ export class SessionPool {
   ): Promise<PointerOwner | null> {
     const claim = await placement.claim(home.key);
     if (claim.type === 'elsewhere') return claim.holder;
-    if (claim.session !== null) this.#homeOf(owner, home).inherit(claim.session);
+    // It got a session before it could be claimed, while the store was away.
+    const own = this.#homes.get(home.key)?.point ?? null;
+    if (own !== null) placement.keep(home.key, own);
+    else if (claim.session !== null) this.#homeOf(owner, home).inherit(claim.session);
     return null;
   }
 

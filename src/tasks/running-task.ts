@@ -4,16 +4,15 @@
  */
 import { sleep, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import type { Caller, Failure, CallReply, Leg, WaitingTask } from '../model/request.ts';
-import { callLost } from '../model/failures.ts';
 import { isTaskOver, type TaskState } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
-import { objectMember, type JsonObject } from '../protocol/json.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import type { TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
 import type { NextStep, TaskCalls } from './task-calls.ts';
-import { endLeg, leavesQuestionOpen, retryOf, stopElsewhere } from './task-calls.ts';
+import { afterFailure, endLeg, retryOf, stopElsewhere } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;
@@ -65,9 +64,8 @@ export class RunningTask implements WaitingTask {
     this.#record = record;
     this.#caller = caller;
     this.#expiry = options.clock.setTimer(this.leftMs, () => this.#expire());
-    const { key, store, clock } = options;
     this.#saver = new TaskSaver({
-      ...{ key, store, clock },
+      ...options,
       record: () => this.#record,
       gone: this.#over.signal,
       onEndKept: () => this.#leaveToHolder(),
@@ -85,6 +83,11 @@ export class RunningTask implements WaitingTask {
 
   get endsWithProcess(): boolean {
     return this.#options.store === null;
+  }
+
+  /** Whether the task went to another replica, maybe while a request about it was on its way here. */
+  get isElsewhere(): boolean {
+    return this.#isGone && !isTaskOver(this.#record.state);
   }
 
   /** Has later requests of the call use the credentials of this caller. */
@@ -202,6 +205,7 @@ export class RunningTask implements WaitingTask {
   /** Waits for the call until it asks or ends. @returns the failure of an answer that does not fit */
   async #wait(): Promise<Failure | null> {
     const { calls } = this.#options;
+    let failure: Failure | null = null;
     for (;;) {
       const { retry } = this.#record;
       if (retry === null || this.#isGone || this.#waiting !== null) return null;
@@ -213,7 +217,7 @@ export class RunningTask implements WaitingTask {
       const reply = await served;
       if (this.#waiting !== waiting) return null;
       this.#waiting = null;
-      const next = this.#take(reply, retry);
+      const next = this.#take(reply, retry, failure);
       if (next.type === 'refused') {
         // The question is open again. What was asked is not known of answers that another replica took.
         this.#change(this.#asked ?? { retry: { ...retry, inputResponses: null } });
@@ -223,23 +227,23 @@ export class RunningTask implements WaitingTask {
         // It can have gone meanwhile, and given its claim back.
         if (!this.#isGone && !(await this.#options.claim().catch(() => true)))
           this.#leaveToHolder();
-      } else if (next.type === 'shown' && !this.#hasMoved) return null;
+      } else if (next.type === 'notTaken') {
+        failure = next.failure;
+        this.#change({ retry: { ...retry, inputResponses: null } });
+      } else if (next.type === 'shown' && !this.#hasMoved) return failure;
     }
   }
 
-  /** @param sent what the call was retried with */
-  #take(reply: CallReply, sent: TaskRecord['retry']): NextStep {
+  /** @param cause why the answers before were not taken, if they were not: the call can have ended with them */
+  #take(reply: CallReply, sent: TaskRecord['retry'], cause: Failure | null): NextStep {
     const { retry } = this.#record;
     if (retry === null) return { type: 'shown' };
     if (reply.kind === 'failed') {
-      const { error } = reply.failure;
-      const data = objectMember({ ...error }, 'data') ?? {};
-      if (data['retryable'] === true) return { type: 'later' };
-      const { reason } = data;
-      if (leavesQuestionOpen(reason, sent)) return { type: 'refused', failure: reply.failure };
-      const known = reason === 'invalid_request_state' ? callLost(true).error : error;
-      this.#change({ statusMessage: known.message });
-      this.#end({ status: 'failed', error: { ...known } });
+      const step = afterFailure(reply.failure, sent);
+      if (step.type !== 'failed') return step;
+      const { error } = cause ?? step;
+      this.#change({ statusMessage: error.message });
+      this.#end({ status: 'failed', error: { ...error } });
       return { type: 'shown' };
     }
     const promoted = retryOf(reply);

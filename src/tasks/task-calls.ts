@@ -1,6 +1,6 @@
 /** The call of a task, as the task sees it: it retries as a client would, and has the server cancel it. */
 import { sleep, type Clock } from '../lib/clock.ts';
-import type { FailureReason } from '../model/failures.ts';
+import { callLost, type FailureReason } from '../model/failures.ts';
 import type { RelayedHandle } from '../model/relay.ts';
 import {
   legWithoutNotifications,
@@ -11,6 +11,7 @@ import {
   type WaitingTask,
 } from '../model/request.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
+import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import type { TaskRecord } from './record.ts';
 
 /** What a task does with its call. */
@@ -52,18 +53,34 @@ export type NextStep =
   | { readonly type: 'renewed' }
   /** The call cannot be continued now. */
   | { readonly type: 'later' }
-  | { readonly type: 'refused'; readonly failure: Failure };
+  | { readonly type: 'refused'; readonly failure: Failure }
+  /** The call, or the server, did not take the answers: the call says what is open now. */
+  | { readonly type: 'notTaken'; readonly failure: Failure };
 
-/** Why answers were not taken, although the call still waits for them. */
+/** Why answers are not taken, after which the call may wait for others. */
 const ANSWERS_NOT_TAKEN: ReadonlySet<unknown> = new Set<FailureReason>([
-  'invalid_input_response',
   'unauthorized',
   'request_too_large',
 ]);
 
-/** @param sent the retry that failed; without answers, the call itself failed */
-export function leavesQuestionOpen(reason: unknown, sent: TaskRecord['retry']): boolean {
-  return (sent?.inputResponses ?? null) !== null && ANSWERS_NOT_TAKEN.has(reason);
+/**
+ * Tells what a task does after a failure of its call.
+ * @param sent the retry that failed; without answers, the call itself failed
+ */
+export function afterFailure(
+  failure: Failure,
+  sent: TaskRecord['retry'],
+): NextStep | { readonly type: 'failed'; readonly error: JsonRpcErrorObject } {
+  const { error } = failure;
+  const { retryable, reason } = objectMember({ ...error }, 'data') ?? {};
+  if (retryable === true) return { type: 'later' };
+  if (reason === 'invalid_input_response') return { type: 'refused', failure };
+  const hadAnswers = (sent?.inputResponses ?? null) !== null;
+  if (hadAnswers && ANSWERS_NOT_TAKEN.has(reason)) return { type: 'notTaken', failure };
+  return {
+    type: 'failed',
+    error: reason === 'invalid_request_state' ? callLost(true).error : error,
+  };
 }
 
 /** How long the call that is taken up again lives, in ms. */

@@ -70,7 +70,9 @@ export class TaskSaver {
         await sleep(clock, RETRY_MS, gone);
         if (gone.aborted) return;
         // Meanwhile another replica can have taken the task for its own, and told its client how it ended.
-        if ((await this.endKept()) !== null) return onEndKept();
+        const end = await this.endKept();
+        if (gone.aborted) return;
+        if (end !== null) return onEndKept();
       }
     }
     // Any replica can serve it now.

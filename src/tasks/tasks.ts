@@ -302,8 +302,8 @@ export class Tasks implements TaskEngine {
 
   /**
    * Serves a request that changes a task, in one hop. If the replica that has the task has just died, waits until that is
-   * certain: then the task is here. A dead one can seem silent: where the relay goes through Redis, or where another program
-   * has its port. A request that a silent one carried out nevertheless changes nothing when it comes again.
+   * certain: then the task is here. A dead one can seem silent: over Redis, or if another program has its port. A request that
+   * a silent one carried out changes nothing when it comes again.
    */
   async #serveWhereItIs(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
     const { clock, relay } = this.#options;
@@ -339,6 +339,7 @@ export class Tasks implements TaskEngine {
       const failure = await task.answer(objectMember(request.params, 'inputResponses') ?? {});
       if (failure !== null) return { kind: 'failed', failure };
     }
+    if (task.isElsewhere) return { kind: 'failed', failure: TASK_UNREACHABLE };
     return { kind: 'result', result: detailedTask({ ...task.record, taskId }) };
   }
 

@@ -34,7 +34,7 @@ export function isBroken(state: CallState): state is Live {
   return 'stream' in state && state.stream === 'broken';
 }
 
-/** A client waits for the reply of the server, which asked nothing yet, and the stream for it is open. */
+/** A client waits for the reply of the server, which has no question open, and the stream for it is open. */
 export function awaitsReply(state: CallState): boolean {
   return state.name === 'running' && state.stream === 'open';
 }

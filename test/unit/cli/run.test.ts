@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { nextFree } from '../../../src/app/listen.ts';
 import { run } from '../../../src/cli/run.ts';
 import type { Start } from '../../../src/cli/serve.ts';
 import type { Config } from '../../../src/config/schema.ts';
@@ -60,8 +59,9 @@ describe('serving', () => {
 
     test('it does not count if it is empty', async () => {
       const { config } = await running(upstream, { MRTR_GATEWAY_LISTEN_DEFAULT: '' });
-      // Something else on this machine can have the port.
-      expect(config?.listen).toEqual(await nextFree({ host: '127.0.0.1', port: 8080 }));
+      // Something else on this machine can have the port: then it is one of the next.
+      expect(config?.listen.host).toBe('127.0.0.1');
+      expect(config?.listen.port).toBeGreaterThanOrEqual(8080);
     });
   });
 

@@ -163,6 +163,7 @@ describe('a start that fails', () => {
 
 // Rule start-3: What `check` warns of is a warning of the log as well when the gateway serves, one line for each (`config.risky`), with
 // the field: of a file, with the flags that take precedence, and of flags alone. A reload that changes the list logs it again.
+// Keys that cannot be read have an event of their own (`identity.keys_unavailable`).
 describe('what is risky', () => {
   const OPEN = configFromFlags({ upstream: 'http://127.0.0.1:3001/mcp', listen: ':8080' });
   const WORKERS: Config = { ...config, listen: OPEN.listen, seal: { ...config.seal, keys: [KEY] } };

@@ -1,7 +1,6 @@
 /** Which process has a home, while homes come and go. */
 import { expect, test } from 'vitest';
 import { DirectoryUnavailable, type ClaimStore } from '../../../src/model/directory.ts';
-import { sessionId } from '../../../src/protocol/ids.ts';
 import { ClaimTable, RemoteClaims } from '../../../src/replicas/directory/claim-table.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { HomePlacement } from '../../../src/sessions/placement.ts';
@@ -61,13 +60,17 @@ function withStore() {
   const clock = new ManualClock();
   const claimed = new Set<unknown>();
   const kept = new Map<unknown, Uint8Array>();
-  const state = { isAway: false };
+  const state = { isAway: false, refuses: null as unknown };
   const taking = async (take: () => void) => {
     if (state.isAway) throw new DirectoryUnavailable('timeout', 'away');
     take();
   };
   const store: ClaimStore = {
-    claim: (id) => taking(() => claimed.add(id)).then(() => ({ type: 'claimed', epoch: 1 })),
+    claim: async (id) => {
+      if (id === state.refuses) throw new DirectoryUnavailable('store', 'unreadable');
+      await taking(() => claimed.add(id));
+      return { type: 'claimed', epoch: 1 };
+    },
     release: (id) => taking(() => claimed.delete(id)),
     keep: (id, sealed) => taking(() => kept.set(id, sealed)),
     kept: async (id) => kept.get(id) ?? null,
@@ -78,8 +81,6 @@ function withStore() {
   const options = { store, ring, route: 'mcp', ttlMs: TTL_MS, hasSuccessor: () => true, clock };
   return { clock, claimed, kept, state, placementOf: () => new HomePlacement(options) };
 }
-
-const POINT = { sessionId: sessionId('session'), revision: '2025-11-25' } as const;
 
 // Rule sessions-24.
 test('homes are claimed again until the store takes them', async () => {
@@ -111,13 +112,24 @@ test('a home that closes while the store is away is not claimed again', async ()
 });
 
 // Rule sessions-24.
-test('the session that a home got before it could be claimed is kept once it is claimed', async () => {
-  const { state, placementOf } = withStore();
-  const [placement, next] = [placementOf(), placementOf()];
-  state.isAway = true;
-  await expect(placement.claim('ada')).rejects.toThrow(DirectoryUnavailable);
-  placement.keep('ada', POINT);
-  state.isAway = false;
+test('a home that cannot be claimed again keeps no other home waiting, and is tried again by the next renewal', async () => {
+  const { clock, claimed, state, placementOf } = withStore();
+  const placement = placementOf();
   await placement.claim('ada');
-  expect(await next.claim('ada')).toEqual({ type: 'here', session: POINT });
+  const [ada] = claimed;
+  await placement.claim('bob');
+  claimed.clear();
+  state.refuses = ada;
+  const again = placement.claimAgain();
+  await settled();
+  expect(claimed.size).toBe(1);
+  for (let waitMs = 250; waitMs <= 8_000; waitMs *= 2) {
+    clock.advance(waitMs);
+    await settled();
+  }
+  await again;
+  state.refuses = null;
+  clock.advance(TTL_MS / 3);
+  await settled();
+  expect(claimed.size).toBe(2);
 });

@@ -117,22 +117,37 @@ describe('an answer that does not fit its question', () => {
 describe('answers that did not reach the call', () => {
   const notTaken = { reason: 'unauthorized', mayHaveActed: 'yes' };
   const error = { code: -32603, message: 'refused', data: notTaken };
-  const refused: CallReply = { kind: 'failed', failure: { error, httpStatus: 200 } };
+  const refused = { kind: 'failed', failure: { error, httpStatus: 200 } } as const;
 
   // Rule promoted-21: Answers that the server refused for the credentials of the caller, or that are too large for the
-  // replica that has the call, are refused. The question stays open.
+  // replica that has the call, are refused. The question stays open if the call still waits.
   test.each(['unauthorized', 'request_too_large'])(
     'leave the question open: %s',
     async (reason) => {
-      const { task, replies } = taskTestbed();
+      const { task, retries, replies } = taskTestbed();
       const answered = task.answer(ANSWERS);
       await settled();
       const failure = { error: { ...error, data: { ...notTaken, reason } }, httpStatus: 200 };
       await replies({ kind: 'failed', failure });
+      await replies(asking('round-1'));
       expect(await answered).toBe(failure);
+      expect(retries.map(({ inputResponses }) => inputResponses)).toEqual([ANSWERS, null]);
       expect(task.record.state).toEqual({ status: 'input_required', inputRequests: QUESTIONS });
     },
   );
+
+  // Rule promoted-21.
+  test('end the task if they ended the call', async () => {
+    const { task, replies } = taskTestbed();
+    const answered = task.answer(ANSWERS);
+    await settled();
+    await replies(refused);
+    const data = { reason: 'invalid_request_state' };
+    const ended = { error: { ...error, message: 'ended', data }, httpStatus: 200 };
+    await replies({ kind: 'failed', failure: ended });
+    expect(await answered).toBe(refused.failure);
+    expect(task.record.state).toMatchObject({ status: 'failed', error: { message: 'refused' } });
+  });
 
   // Rule promoted-21.
   test('are not what a call lacks that failed before it had any', async () => {
@@ -194,5 +209,23 @@ describe('a task that another replica has taken over', () => {
     clock.advance(1_000);
     await settled();
     expect(did).toEqual(['gone']);
+  });
+
+  // Rule shared-16.
+  test('takes no answer and no cancellation, unless it has ended', async () => {
+    const { task, clock } = taskTestbed();
+    await task.leave();
+    const answered = task.answer(ANSWERS);
+    await settled();
+    clock.advance(250);
+    await answered;
+    task.cancel();
+    expect(task.record.state.status).toBe('input_required');
+    expect(task.isElsewhere).toBe(true);
+    const { task: ended, replies } = taskTestbed({ inputResponses: ANSWERS });
+    ended.begin();
+    await replies(DONE);
+    await ended.leave();
+    expect(ended.isElsewhere).toBe(false);
   });
 });

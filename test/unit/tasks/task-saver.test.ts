@@ -1,0 +1,72 @@
+/** The record of a task on its way to a store that is away for a while. */
+import { expect, test } from 'vitest';
+import { DirectoryUnavailable } from '../../../src/model/directory.ts';
+import { taskKey } from '../../../src/protocol/ids.ts';
+import type { TaskRecord } from '../../../src/tasks/record.ts';
+import type { TaskStore } from '../../../src/tasks/store.ts';
+import { TaskSaver } from '../../../src/tasks/task-saver.ts';
+import { settled } from '../../fixtures/calls-testbed.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+/** @param endElsewhere what another replica has kept meanwhile */
+function testbed(endElsewhere: Partial<TaskRecord> | null) {
+  const clock = new ManualClock();
+  const gone = new AbortController();
+  const kept: unknown[] = [];
+  const state = { isAway: true, ends: 0 };
+  const looked = Promise.withResolvers<void>();
+  const store: Partial<TaskStore> = {
+    keep: async (_key, record) => {
+      if (state.isAway) throw new DirectoryUnavailable('timeout', 'away');
+      kept.push(record);
+    },
+    find: async () => {
+      await looked.promise;
+      return endElsewhere as TaskRecord | null;
+    },
+  };
+  const nowMs = clock.now();
+  const record = { state: { status: 'working' }, createdAtMs: nowMs, ttlMs: 60_000 } as TaskRecord;
+  const saver = new TaskSaver({
+    ...{ key: taskKey('task:1'), store: store as TaskStore, clock },
+    record: () => record,
+    gone: gone.signal,
+    onEndKept: () => (state.ends += 1),
+  });
+  const whileAway = async () => {
+    saver.save();
+    await settled();
+    state.isAway = false;
+    clock.advance(1_000);
+    await settled();
+  };
+  return { saver, gone, kept, state, looked, record, whileAway };
+}
+
+// Rule shared-8.
+test('is kept when the store is back', async () => {
+  const { saver, kept, looked, record, whileAway } = testbed(null);
+  await whileAway();
+  looked.resolve();
+  await saver.saving;
+  expect(kept).toEqual([record]);
+});
+
+// Rule shared-15.
+test('does not replace an end that another replica has kept', async () => {
+  const { saver, kept, state, looked, whileAway } = testbed({ state: { status: 'cancelled' } });
+  await whileAway();
+  looked.resolve();
+  await saver.saving;
+  expect([kept, state.ends]).toEqual([[], 1]);
+});
+
+// Rule shared-16.
+test('is not kept once the task is gone from here', async () => {
+  const { saver, gone, kept, looked, whileAway } = testbed(null);
+  await whileAway();
+  gone.abort();
+  looked.resolve();
+  await saver.saving;
+  expect(kept).toEqual([]);
+});
