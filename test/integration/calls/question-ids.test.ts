@@ -2,19 +2,15 @@
 import { expect, test } from 'vitest';
 import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import {
+  eventStream,
+  json,
+  legacyServer,
+  URL_NEEDED,
+} from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const FORM = { message: 'Name?', requestedSchema: { type: 'object', properties: {} } };
-const URL_NEEDED = {
-  code: -32042,
-  message: 'visit',
-  data: {
-    elicitations: [
-      { mode: 'url', message: 'Log in', url: 'https://login.example/1', elicitationId: 'login' },
-    ],
-  },
-};
 const QUESTION = 0;
 
 /**

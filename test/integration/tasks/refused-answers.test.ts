@@ -2,19 +2,10 @@
 import { expect, test } from 'vitest';
 import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { eventStream, legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import { eventStream, legacyServer, URL_NEEDED } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const FORM = { message: 'Name?', requestedSchema: { type: 'object', properties: {} } };
-const URL_NEEDED = {
-  code: -32042,
-  message: 'visit',
-  data: {
-    elicitations: [
-      { mode: 'url', message: 'Log in', url: 'https://login.example/1', elicitationId: 'login' },
-    ],
-  },
-};
 const ACCEPT = { action: 'accept', content: {} };
 
 async function testbed(...[onCall, more]: Parameters<typeof legacyServer>) {

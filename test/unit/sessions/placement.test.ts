@@ -82,15 +82,21 @@ function withStore() {
   return { clock, claimed, kept, state, placementOf: () => new HomePlacement(options) };
 }
 
-// Rule sessions-24.
-test('homes are claimed again until the store takes them', async () => {
-  const { clock, claimed, state, placementOf } = withStore();
+/** A process that claims its home again in a store that has lost it, and is away. */
+async function claimingAgain() {
+  const { placementOf, ...stored } = withStore();
   const placement = placementOf();
   await placement.claim('ada');
-  claimed.clear();
-  state.isAway = true;
+  stored.claimed.clear();
+  stored.state.isAway = true;
   const again = placement.claimAgain();
   await settled();
+  return { ...stored, placement, again };
+}
+
+// Rule sessions-24.
+test('homes are claimed again until the store takes them', async () => {
+  const { clock, claimed, state, again } = await claimingAgain();
   state.isAway = false;
   clock.advance(250);
   await again;
@@ -99,13 +105,7 @@ test('homes are claimed again until the store takes them', async () => {
 
 // Rule sessions-24.
 test('a home that closes while the store is away is not claimed again', async () => {
-  const { clock, claimed, state, placementOf } = withStore();
-  const placement = placementOf();
-  await placement.claim('ada');
-  claimed.clear();
-  state.isAway = true;
-  const again = placement.claimAgain();
-  await settled();
+  const { clock, claimed, placement, again } = await claimingAgain();
   placement.close();
   await again;
   expect([claimed.size, clock.pending]).toEqual([0, 0]);
