@@ -35,6 +35,7 @@ const SECTIONS: readonly (readonly [string, readonly string[]])[] = [
       'CONTRIBUTING.md',
       'SECURITY.md',
       'docs/releasing.md',
+      'docs/performance-history.md',
       'bench/README.md',
       'deploy/helm/*/README.md',
     ],
