@@ -2,8 +2,7 @@
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
 import { LocalCounts, Quota } from '../lib/counts.ts';
-import { OpenResponses } from '../lib/http.ts';
-import { WriteBurst } from '../lib/write-burst.ts';
+import { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
 import type { Outcomes } from '../ops/live/outcomes.ts';
 import type { Metrics } from '../ops/metrics.ts';

@@ -2,8 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Closed } from '../lib/clock.ts';
-import type { OpenResponses } from '../lib/http.ts';
-import type { WriteBurst } from '../lib/write-burst.ts';
+import type { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { Caller, CallerRefusal, CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tracer } from '../ops/tracing.ts';

@@ -4,8 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { type Clock, type Timer, Closing } from '../lib/clock.ts';
-import type { OpenResponses } from '../lib/http.ts';
-import type { WriteBurst } from '../lib/write-burst.ts';
+import type { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { CallReply, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { type JsonObject, objectMember } from '../protocol/json.ts';

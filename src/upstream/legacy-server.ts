@@ -1,5 +1,5 @@
 /** A legacy server behind a route, however it is reached: what it is created with, what it is asked for, and what it was told. */
-import type { WriteBurst } from '../lib/write-burst.ts';
+import type { WriteBurst } from '../lib/http.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';

@@ -16,7 +16,7 @@ import type {
 import type { SharedServices } from '../shared-services.ts';
 import { maxSessions, nameOfServer } from '../settings.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { WriteBurst } from '../../lib/write-burst.ts';
+import type { WriteBurst } from '../../lib/http.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker } from '../../limits/admission.ts';

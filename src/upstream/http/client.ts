@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import { type Dispatcher, Agent } from 'undici';
 import type { Clock } from '../../lib/clock.ts';
-import type { WriteBurst } from '../../lib/write-burst.ts';
+import type { WriteBurst } from '../../lib/http.ts';
 import {
   HttpExchange,
   type ExchangeClient,

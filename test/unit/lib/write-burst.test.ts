@@ -1,6 +1,6 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { WriteBurst } from '../../../src/lib/write-burst.ts';
+import { WriteBurst } from '../../../src/lib/http.ts';
 
 /** A burst, what it has written so far, and how to add a write. */
 function burstOf(clients: () => number) {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
 import { serverRequestId, sessionId, upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import { systemClock } from '../../../../src/lib/clock.ts';
-import { WriteBurst } from '../../../../src/lib/write-burst.ts';
+import { WriteBurst } from '../../../../src/lib/http.ts';
 import { HttpClient } from '../../../../src/upstream/http/client.ts';
 import { StatusReader } from '../../../../src/upstream/http/readers.ts';
 import {
