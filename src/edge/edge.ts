@@ -22,7 +22,7 @@ import {
   BODY_TOO_LARGE,
   sendRefusal,
   refuse,
-  type Refusal,
+  type UnnamedRefusal,
 } from './response-writer.ts';
 import type { EdgeOptions, EdgeRoute } from './options.ts';
 import type { ModernRequest } from './request/message.ts';
@@ -266,9 +266,6 @@ export class ModernEndpoint {
 }
 
 const NO_TASKS: CallReply = { kind: 'failed', failure: METHOD_NOT_FOUND };
-
-/** A refusal before it is known which request it is for. */
-type UnnamedRefusal = Omit<Refusal, 'id'>;
 
 /** A subscription needs a stream. */
 const NO_STREAM: UnnamedRefusal = {

@@ -213,13 +213,17 @@ export function sendJson(
   response.writeHead(status, { ...headers, ...content }).end(Buffer.from(text));
 }
 
-export interface Refusal {
+/** A refusal before it is known which request it is for. */
+export interface UnnamedRefusal {
   readonly httpStatus: number;
-  /** `null` if the id of the request could not be read. The reply then has no `id`. */
-  readonly id: ClientRequestId | null;
   readonly error: JsonRpcErrorObject;
   /** Absent if the server was asked nothing, and so has certainly not acted. */
   readonly mayHaveActed?: MayHaveActed;
+}
+
+export interface Refusal extends UnnamedRefusal {
+  /** `null` if the id of the request could not be read. The reply then has no `id`. */
+  readonly id: ClientRequestId | null;
 }
 
 /** Builds the JSON-RPC error reply for a refusal (basic/index, "Error Responses"). */

@@ -19,7 +19,7 @@ import {
   type Accepts,
   type HeaderField,
 } from '../http/header-fields.ts';
-import type { Refusal, WireReply } from '../response-writer.ts';
+import type { Refusal, UnnamedRefusal, WireReply } from '../response-writer.ts';
 import { readJsonBody } from './body.ts';
 import {
   canRequireInput,
@@ -58,9 +58,9 @@ export type ReadRequest =
 
 /** Thrown by a step that fails, and caught by the reader of the wire. */
 export class RefusalError extends Error {
-  readonly refusal: Omit<Refusal, 'id'>;
+  readonly refusal: UnnamedRefusal;
 
-  constructor(refusal: Omit<Refusal, 'id'>) {
+  constructor(refusal: UnnamedRefusal) {
     super(refusal.error.message);
     this.refusal = refusal;
   }

@@ -6,7 +6,7 @@ import {
   isJsonObject,
   type JsonValue,
 } from '../../protocol/json.ts';
-import type { Refusal } from '../response-writer.ts';
+import type { UnnamedRefusal } from '../response-writer.ts';
 import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import { Meta, isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
 import { withoutReserved } from '../../protocol/translate/cleaning.ts';
@@ -76,14 +76,14 @@ export function canRequireInput(method: MethodName): boolean {
 export function methodGate(
   method: MethodName,
   capabilities: JsonObject | null,
-): Omit<Refusal, 'id'> | null {
+): UnnamedRefusal | null {
   const { capability } = METHODS[method];
   if (capability === null || capabilities === null) return null;
   return objectMember(capabilities, capability) === undefined ? METHOD_NOT_FOUND : null;
 }
 
 /** The error for an unknown or not offered method: 404 (streamable-http, "Protocol Version Header"). */
-export const METHOD_NOT_FOUND: Omit<Refusal, 'id'> = {
+export const METHOD_NOT_FOUND: UnnamedRefusal = {
   httpStatus: 404,
   error: { code: ErrorCode.methodNotFound, message: 'Method not found' },
 };
