@@ -24,6 +24,7 @@ import {
   parseBody,
   readId,
   readMethod,
+  readRequestMeta,
   refused,
   RefusalError,
   standardHeaders,
@@ -31,15 +32,9 @@ import {
   type RequestHeaders,
   type ModernRequest,
   type ReadRequest,
+  type StandardHeaders,
 } from './message.ts';
-import {
-  isMethod,
-  METHOD_NOT_FOUND,
-  serviceOf,
-  type MethodName,
-  readRequestMeta,
-  type RequestMeta,
-} from './methods.ts';
+import { isMethod, METHOD_NOT_FOUND, serviceOf, type MethodName } from './methods.ts';
 
 /** What a client declares at `initialize`. It is kept nowhere: the client brings it back. */
 export interface DialectSession {
@@ -61,6 +56,7 @@ export interface DialectPolicy {
 /** A request to read, after the checks that need no session. */
 interface Reading {
   readonly http: RequestHeaders;
+  readonly headers: StandardHeaders;
   readonly caller: Caller;
   readonly policy: DialectPolicy;
   readonly id: ClientRequestId;
@@ -86,10 +82,9 @@ export function readDialectRequest(
     const read = readMethod(message, id);
     if (read === null || id === null) return { type: 'notification' };
     const accepts = policy.codec.streams ? accepted : 'json';
-    const reading: Reading = { http, caller, policy, id, ...read, accepts };
-    if (standardHeaders(http).method.type !== 'absent') {
-      checkMethodHeader(standardHeaders(http), read.method);
-    }
+    const headers = standardHeaders(http);
+    const reading: Reading = { http, headers, caller, policy, id, ...read, accepts };
+    if (headers.method.type !== 'absent') checkMethodHeader(headers, read.method);
     if (read.method === 'ping') return { type: 'known', id, result: {} };
     const request =
       read.method === 'initialize' ? readInitialize(reading) : readCall(reading, body);
@@ -107,16 +102,19 @@ export function readDialectRequest(
 function readInitialize({ caller, policy, id, params }: Reading): ModernRequest {
   const { protocolVersion: requested, capabilities, clientInfo } = params;
   if (typeof requested !== 'string') throw invalidParams(200, 'protocolVersion must be a string');
-  const meta = readMeta({
+  const declared = {
     [Meta.clientCapabilities]: capabilities ?? null,
     ...(clientInfo === undefined ? {} : { [Meta.clientInfo]: clientInfo }),
-  });
+  };
+  const meta = readRequestMeta(declared, 200);
   // The revision of a draft is its own. Everything else gets the newest legacy one.
   const isKnown = isLegacyRevision(requested) || /^DRAFT-[\w.-]{1,32}$/.test(requested);
   const protocolVersion = isKnown ? requested : LEGACY_REVISIONS[0];
-  const declared = legacyCapabilities(meta.profile, null);
-  const info = meta.clientInfo === null ? null : { ...meta.clientInfo };
-  const session = { protocolVersion, capabilities: declared, clientInfo: info };
+  const session: DialectSession = {
+    protocolVersion,
+    capabilities: legacyCapabilities(meta.profile, null),
+    clientInfo: meta.clientInfo,
+  };
   const sessionId = policy.seal(session, caller);
   if (sessionId === null) throw invalidParams(200, 'clientInfo is too long');
   const encode = (reply: CallReply): WireReply =>
@@ -127,16 +125,15 @@ function readInitialize({ caller, policy, id, params }: Reading): ModernRequest 
           httpStatus: 200,
           headers: { 'mcp-session-id': sessionId },
         };
-  return modernRequest({
-    ...{ id, method: 'server/discover', params: {}, meta, accepts: 'json', encode },
-  });
+  const method = 'server/discover';
+  return modernRequest({ id, method, params: {}, meta, accepts: 'json', encode });
 }
 
 /** Reads a request that is served as one of the final revision. */
 function readCall(reading: Reading, body: JsonObject): ModernRequest {
-  const { http, policy, id, method: written, params: given, accepts } = reading;
+  const { headers, policy, id, method: written, params: given, accepts } = reading;
   const { codec } = policy;
-  const declared = readMeta(envelopeOf(reading));
+  const declared = readRequestMeta(envelopeOf(reading), 200);
   const request = codec.decode(body, written, given);
   const { method, params, beyond } = request;
   if (!isServed(method, written, policy)) throw new RefusalError(METHOD_NOT_FOUND_IN_BAND);
@@ -144,8 +141,7 @@ function readCall(reading: Reading, body: JsonObject): ModernRequest {
   const { tasks: _final, ...profile } = codec.askable(declared.profile, written);
   const wantsTask = beyond?.wantsTask !== undefined && policy.offersTasks;
   const meta = { ...declared, profile: wantsTask ? { ...profile, tasks: true as const } : profile };
-  const standard = standardHeaders(http);
-  if (standard.name.type !== 'absent') checkName(standard, method, params);
+  if (headers.name.type !== 'absent') checkName(headers, method, params);
   checkParams(method, params, meta);
   const encode = (reply: CallReply): WireReply =>
     reply.kind === 'failed'
@@ -158,9 +154,9 @@ function readCall(reading: Reading, body: JsonObject): ModernRequest {
 }
 
 /** Returns the `_meta` of a request. What it does not declare comes from the session. */
-function envelopeOf({ http, caller, policy, params }: Reading): JsonObject {
+function envelopeOf({ http, headers, caller, policy, params }: Reading): JsonObject {
   const meta = objectMember(params, '_meta') ?? {};
-  const version = valueOf(standardHeaders(http).version, 'MCP-Protocol-Version');
+  const version = valueOf(headers.version, 'MCP-Protocol-Version');
   const claim = meta[Meta.protocolVersion] ?? version;
   if (version !== null && claim !== version) {
     throw headerMismatch(
@@ -187,12 +183,6 @@ function envelopeOf({ http, caller, policy, params }: Reading): JsonObject {
     ...(clientInfo === null ? {} : { [Meta.clientInfo]: clientInfo }),
     ...meta,
   };
-}
-
-function readMeta(envelope: JsonObject): RequestMeta {
-  const read = readRequestMeta(envelope);
-  if (read.type === 'wrong') throw invalidParams(200, `params._meta: ${read.problem}`);
-  return read.meta;
 }
 
 /** The drafts have no discovery, subscriptions and task updates of the final revision. */

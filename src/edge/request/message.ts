@@ -1,16 +1,19 @@
-/** What the messages of all wires have: their headers, their JSON, an id, and params of a known shape. */
+/** What the messages of all wires have: their headers, their JSON, an id, params of a known shape, and `_meta`. */
 import type { IncomingMessage } from 'node:http';
 import { clientRequestId, type ClientRequestId } from '../../protocol/ids.ts';
 import {
   isJsonInteger,
   isJsonObject,
+  objectMember,
   type JsonObject,
   type JsonValue,
 } from '../../protocol/json.ts';
 import type { BeyondFinal } from '../../dialects/codec.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import type { CallReply } from '../../model/request.ts';
-import { LOG_LEVELS, Meta } from '../../protocol/meta.ts';
+import { isProgressToken, LOG_LEVELS, Meta, type ProgressToken } from '../../protocol/meta.ts';
+import { withoutReserved } from '../../protocol/translate/cleaning.ts';
+import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import {
   decodeHeaderValue,
   isJsonMediaType,
@@ -21,13 +24,17 @@ import {
 } from '../http/header-fields.ts';
 import type { Refusal, UnnamedRefusal, WireReply } from '../response-writer.ts';
 import { readJsonBody } from './body.ts';
-import {
-  canRequireInput,
-  nameMemberOf,
-  type MethodName,
-  paramsProblem,
-  type RequestMeta,
-} from './methods.ts';
+import { nameMemberOf, paramsProblem, type MethodName } from './methods.ts';
+
+export interface RequestMeta {
+  readonly profile: ClientProfile;
+  /** `name`, `version` and `title`, for display upstream and in logs. No decision depends on it. */
+  readonly clientInfo: JsonObject | null;
+  readonly logLevel: string | null;
+  readonly progressToken: ProgressToken | null;
+  /** The members that go upstream with the request: trace context and vendor keys. */
+  readonly forwarded: JsonObject;
+}
 
 export interface ModernRequest {
   readonly id: ClientRequestId;
@@ -136,6 +143,44 @@ export function modernRequest(
   };
 }
 
+/**
+ * Reads the members of `_meta` besides the version. The first one that is wrong decides the refusal.
+ * @param httpStatus of that refusal
+ */
+export function readRequestMeta(meta: JsonObject, httpStatus: 200 | 400): RequestMeta {
+  const wrong = (problem: string) => invalidParams(httpStatus, `params._meta: ${problem}`);
+  const capabilities = objectMember(meta, Meta.clientCapabilities);
+  if (capabilities === undefined) throw wrong(`"${Meta.clientCapabilities}" must be an object`);
+  const info = meta[Meta.clientInfo];
+  const clientInfo = readClientInfo(info);
+  if (info !== undefined && clientInfo === null) {
+    throw wrong(`"${Meta.clientInfo}" must have a "name" and a "version" that are strings`);
+  }
+  const { progressToken } = meta;
+  if (progressToken !== undefined && !isProgressToken(progressToken)) {
+    throw wrong('"progressToken" must be a string or an integer');
+  }
+  const logLevel = meta[Meta.logLevel];
+  if (logLevel !== undefined && typeof logLevel !== 'string') {
+    throw wrong(`"${Meta.logLevel}" must be a string`);
+  }
+  return {
+    profile: readProfile(capabilities),
+    clientInfo,
+    logLevel: logLevel ?? null,
+    progressToken: progressToken ?? null,
+    forwarded: withoutReserved(meta),
+  };
+}
+
+/** Keeps only the members that every legacy revision has. */
+function readClientInfo(info: JsonValue | undefined): JsonObject | null {
+  if (!isJsonObject(info)) return null;
+  const { name, version, title } = info;
+  if (typeof name !== 'string' || typeof version !== 'string') return null;
+  return typeof title === 'string' ? { name, version, title } : { name, version };
+}
+
 /** Compares the `Mcp-Method` header with the method in the body. */
 export function checkMethodHeader(headers: StandardHeaders, method: string): void {
   const header = valueOf(headers.method, 'Mcp-Method');
@@ -170,7 +215,7 @@ export function checkParams(
       `params._meta["${Meta.logLevel}"] must be one of ${LOG_LEVELS.join(', ')}`,
     );
   }
-  const problem = paramsProblem(method, params, canRequireInput(method));
+  const problem = paramsProblem(method, params);
   if (problem !== null) throw invalidParams(200, problem);
 }
 
@@ -188,14 +233,8 @@ export function valueOf(field: HeaderField, name: string): string | null {
   return field.type === 'present' ? field.value : null;
 }
 
-export function refused(
-  httpStatus: number,
-  code: number,
-  message: string,
-  data?: JsonObject,
-): RefusalError {
-  const error = data === undefined ? { code, message } : { code, message, data };
-  return new RefusalError({ httpStatus, error });
+export function refused(httpStatus: number, code: number, message: string): RefusalError {
+  return new RefusalError({ httpStatus, error: { code, message } });
 }
 
 export function invalidRequest(problem: string): RefusalError {

@@ -7,9 +7,6 @@ import {
   type JsonValue,
 } from '../../protocol/json.ts';
 import type { UnnamedRefusal } from '../response-writer.ts';
-import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
-import { Meta, isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
-import { withoutReserved } from '../../protocol/translate/cleaning.ts';
 
 /**
  * How a method is served.
@@ -88,8 +85,9 @@ export const METHOD_NOT_FOUND: UnnamedRefusal = {
   error: { code: ErrorCode.methodNotFound, message: 'Method not found' },
 };
 
-type ParamsShape = readonly (readonly [member: string, check: MemberCheck])[];
 type MemberCheck = (value: JsonValue | undefined) => string | null;
+/** The members that are checked. Others pass. */
+type ParamsShape = Readonly<Record<string, MemberCheck>>;
 
 const string: MemberCheck = (value) => (typeof value === 'string' ? null : 'must be a string');
 const optionalString: MemberCheck = (value) => (value === undefined ? null : string(value));
@@ -108,62 +106,44 @@ const notificationFilter: MemberCheck = (value) => {
 function isListOfStrings(value: JsonValue): boolean {
   return Array.isArray(value) && value.every((one) => typeof one === 'string');
 }
-const list: ParamsShape = [['cursor', optionalString]];
 
-const target: ParamsShape = [
-  ['name', string],
-  ['arguments', optionalObject],
-];
-const SHAPES: ReadonlyMap<string, ParamsShape> = new Map<string, ParamsShape>([
-  ['tools/call', target],
-  ['prompts/get', target],
-  ['resources/read', [['uri', string]]],
-  [
-    'completion/complete',
-    [
-      ['ref', object],
-      ['argument', object],
-      ['context', optionalObject],
-    ],
-  ],
-  ['tools/list', list],
-  ['prompts/list', list],
-  ['resources/list', list],
-  ['resources/templates/list', list],
-  ['subscriptions/listen', [['notifications', notificationFilter]]],
-  ['tasks/get', [['taskId', string]]],
-  [
-    'tasks/update',
-    [
-      ['taskId', string],
-      ['inputResponses', object],
-    ],
-  ],
-  ['tasks/cancel', [['taskId', string]]],
-]);
+const list = { cursor: optionalString };
+const target = { name: string, arguments: optionalObject };
+const SHAPES: Readonly<Record<MethodName, ParamsShape>> = {
+  'server/discover': {},
+  'tools/list': list,
+  'tools/call': target,
+  'prompts/list': list,
+  'prompts/get': target,
+  'resources/list': list,
+  'resources/templates/list': list,
+  'resources/read': { uri: string },
+  'completion/complete': { ref: object, argument: object, context: optionalObject },
+  'subscriptions/listen': { notifications: notificationFilter },
+  'tasks/get': { taskId: string },
+  'tasks/update': { taskId: string, inputResponses: object },
+  'tasks/cancel': { taskId: string },
+};
 
 /**
  * Finds the first member that is wrong.
  * @returns the member and what it must be, or `null`
  */
-export function paramsProblem(
-  method: string,
-  params: JsonObject,
-  isInteractive: boolean,
-): string | null {
-  for (const [member, check] of SHAPES.get(method) ?? []) {
-    const problem = check(params[member]);
+export function paramsProblem(method: MethodName, params: JsonObject): string | null {
+  const shape = SHAPES[method];
+  for (const member in shape) {
+    const problem = shape[member]!(params[member]);
     if (problem !== null) return `params.${member} ${problem}`;
   }
-  return roundProblem(params, isInteractive || method === 'tasks/update');
+  return roundProblem(params, canRequireInput(method) || method === 'tasks/update');
 }
 
 /** Here `null` is malformed, not absent (MRTR, "Error Handling"). */
 function roundProblem(
   { inputResponses, requestState }: JsonObject,
-  isInteractive: boolean,
+  isAllowed: boolean,
 ): string | null {
-  if (!isInteractive && (inputResponses !== undefined || requestState !== undefined)) {
+  if (!isAllowed && (inputResponses !== undefined || requestState !== undefined)) {
     return 'inputResponses and requestState are allowed only in tools/call, prompts/get, resources/read and tasks/update';
   }
   if (requestState !== undefined && typeof requestState !== 'string') {
@@ -175,59 +155,4 @@ function roundProblem(
     if (!isJsonObject(value)) return `params.inputResponses["${key}"] must be an object`;
   }
   return null;
-}
-
-export interface RequestMeta {
-  readonly profile: ClientProfile;
-  /** For display upstream and in logs. No decision depends on it. */
-  readonly clientInfo: { readonly name: string; readonly version: string } | null;
-  readonly logLevel: string | null;
-  readonly progressToken: ProgressToken | null;
-  /** The members that go upstream with the request: trace context and vendor keys. */
-  readonly forwarded: JsonObject;
-}
-
-export type MetaReading =
-  | { readonly type: 'read'; readonly meta: RequestMeta }
-  | { readonly type: 'wrong'; readonly problem: string };
-
-/** Reads the members of the envelope besides the version. Reports the first one that is wrong. */
-export function readRequestMeta(meta: JsonObject): MetaReading {
-  const capabilities = objectMember(meta, Meta.clientCapabilities);
-  if (capabilities === undefined) return wrong(`"${Meta.clientCapabilities}" must be an object`);
-  const info = meta[Meta.clientInfo];
-  const clientInfo = readClientInfo(info);
-  if (info !== undefined && clientInfo === null) {
-    return wrong(`"${Meta.clientInfo}" must have a "name" and a "version" that are strings`);
-  }
-  const { progressToken } = meta;
-  if (progressToken !== undefined && !isProgressToken(progressToken)) {
-    return wrong('"progressToken" must be a string or an integer');
-  }
-  const logLevel = meta[Meta.logLevel];
-  if (logLevel !== undefined && typeof logLevel !== 'string') {
-    return wrong(`"${Meta.logLevel}" must be a string`);
-  }
-  return {
-    type: 'read',
-    meta: {
-      profile: readProfile(capabilities),
-      clientInfo,
-      logLevel: logLevel ?? null,
-      progressToken: progressToken ?? null,
-      forwarded: withoutReserved(meta),
-    },
-  };
-}
-
-/** Keeps only the members that every legacy revision has. */
-function readClientInfo(info: unknown): { name: string; version: string } | null {
-  if (!isJsonObject(info)) return null;
-  const { name, version, title } = info;
-  if (typeof name !== 'string' || typeof version !== 'string') return null;
-  return typeof title === 'string' ? { name, version, ...{ title } } : { name, version };
-}
-
-function wrong(problem: string): MetaReading {
-  return { type: 'wrong', problem };
 }

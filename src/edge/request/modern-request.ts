@@ -9,9 +9,9 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../../protocol/json.ts';
-import { ErrorCode, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
-import { finalReply } from '../response-writer.ts';
+import { finalReply, type UnnamedRefusal } from '../response-writer.ts';
 import {
   checkHttp,
   checkMethodHeader,
@@ -19,10 +19,12 @@ import {
   checkParams,
   headerMismatch,
   invalidParams,
+  invalidRequest,
   modernRequest,
   parseBody,
   readId,
   readMethod,
+  readRequestMeta,
   refused,
   RefusalError,
   standardHeaders,
@@ -30,9 +32,10 @@ import {
   type RequestHeaders,
   type ModernRequest,
   type ReadRequest,
+  type RequestMeta,
   type StandardHeaders,
 } from './message.ts';
-import { isMethod, METHOD_NOT_FOUND, readRequestMeta, type RequestMeta } from './methods.ts';
+import { isMethod, METHOD_NOT_FOUND } from './methods.ts';
 
 export interface RequestPolicy extends EraPolicy {
   readonly maxJsonDepth: number;
@@ -57,16 +60,13 @@ export function readModernRequest(
         return { type: 'legacy' };
       case 'dropped':
         return { type: 'notification' };
-      case 'refused': {
-        const { httpStatus, error, isLegacy = false } = era;
-        return { type: 'refused', refusal: { id, httpStatus, error }, isLegacy };
-      }
       case 'modern':
         return readModernMessage(standard, era.message, id, version, accepts, policy);
     }
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
-    return { type: 'refused', refusal: { ...error.refusal, id } };
+    const isLegacy = error instanceof LegacyRefusal;
+    return { type: 'refused', refusal: { ...error.refusal, id }, isLegacy };
   }
 }
 
@@ -109,29 +109,19 @@ function readEnvelope(
     );
   }
   if (claim !== MODERN_REVISION) {
-    const supported = [...policy.supportedVersions()];
-    throw refused(400, ErrorCode.unsupportedProtocolVersion, 'Unsupported protocol version', {
-      supported,
-      requested: claim,
-    });
+    throw new RefusalError(unsupportedVersion(policy.supportedVersions(), claim));
   }
-  const read = readRequestMeta(envelope);
-  if (read.type === 'wrong') throw invalidParams(400, `params._meta: ${read.problem}`);
-  return read.meta;
+  return readRequestMeta(envelope, 400);
 }
 
 type Era =
   | { readonly type: 'modern'; readonly message: JsonObject }
   | { readonly type: 'legacy' }
   /** A legacy notification while legacy clients are not served. It needs no reply. */
-  | { readonly type: 'dropped' }
-  | {
-      readonly type: 'refused';
-      readonly httpStatus: number;
-      readonly error: JsonRpcErrorObject;
-      /** Whether it is a legacy request, refused since legacy clients are not served. */
-      readonly isLegacy?: true;
-    };
+  | { readonly type: 'dropped' };
+
+/** Thrown for a legacy request while legacy clients are not served. */
+class LegacyRefusal extends RefusalError {}
 
 export interface EraPolicy {
   readonly legacyClients: 'pass-through' | 'reject';
@@ -144,10 +134,11 @@ export interface EraPolicy {
  * (basic/versioning, "Backward Compatibility"). Nothing is inferred from the connection.
  * @param body parsed
  * @param versionHeader the `MCP-Protocol-Version` header, `null` if absent
+ * @throws RefusalError for what belongs to no era, and for requests of one that is not served
  */
 export function eraOf(body: JsonValue, versionHeader: string | null, policy: EraPolicy): Era {
   if (Array.isArray(body)) return eraOfBatch(body, policy);
-  if (!isJsonObject(body)) return invalidEra('the body must be one JSON-RPC message');
+  if (!isJsonObject(body)) throw invalidRequest('the body must be one JSON-RPC message');
   if (typeof body['method'] !== 'string') return eraOfReply(body, policy);
   if (hasClaim(body)) return { type: 'modern', message: body };
   if (!Object.hasOwn(body, 'id')) {
@@ -171,32 +162,30 @@ function eraOfRequestWithoutClaim(
   const initialize = body['method'] === 'initialize';
   if (versionHeader === MODERN_REVISION) {
     if (initialize) {
-      return refusedEra(400, {
-        code: ErrorCode.headerMismatch,
-        message: `MCP-Protocol-Version is ${MODERN_REVISION}, but the body is a legacy initialize; use server/discover`,
-      });
+      throw headerMismatch(
+        `MCP-Protocol-Version is ${MODERN_REVISION}, but the body is a legacy initialize; use server/discover`,
+      );
     }
-    return refusedEra(400, {
-      code: ErrorCode.invalidParams,
-      message: `params._meta must have "${Meta.protocolVersion}" and "${Meta.clientCapabilities}"`,
-    });
+    const message = `params._meta must have "${Meta.protocolVersion}" and "${Meta.clientCapabilities}"`;
+    throw refused(400, ErrorCode.invalidParams, message);
   }
   if (policy.legacyClients === 'pass-through') return { type: 'legacy' };
   const supported = [...policy.supportedVersions()];
   if (versionHeader === null && !initialize) {
-    return refusedLegacy({
-      code: ErrorCode.headerMismatch,
-      message: `The MCP-Protocol-Version header is missing; supported: ${supported.join(', ')}`,
-      data: { supported },
-    });
+    const code = ErrorCode.headerMismatch;
+    const message = `The MCP-Protocol-Version header is missing; supported: ${supported.join(', ')}`;
+    throw new LegacyRefusal({ httpStatus: 400, error: { code, message, data: { supported } } });
   }
   const { protocolVersion } = objectMember(body, 'params') ?? {};
-  const requested = initialize ? protocolVersion : versionHeader;
-  return refusedLegacy({
-    code: ErrorCode.unsupportedProtocolVersion,
-    message: 'Unsupported protocol version',
-    data: { supported, requested: typeof requested === 'string' ? requested : '' },
-  });
+  const version = initialize ? protocolVersion : versionHeader;
+  const requested = typeof version === 'string' ? version : '';
+  throw new LegacyRefusal(unsupportedVersion(supported, requested));
+}
+
+function unsupportedVersion(supported: readonly string[], requested: string): UnnamedRefusal {
+  const code = ErrorCode.unsupportedProtocolVersion;
+  const data = { supported: [...supported], requested };
+  return { httpStatus: 400, error: { code, message: 'Unsupported protocol version', data } };
 }
 
 /** Modern clients send neither replies nor batches (streamable-http, "Sending Messages"). */
@@ -205,7 +194,7 @@ function eraOfReply(body: JsonObject, policy: EraPolicy): Era {
   if (isReply && policy.legacyClients === 'pass-through' && !hasClaim(body)) {
     return { type: 'legacy' };
   }
-  return invalidEra(
+  throw invalidRequest(
     isReply ? 'expected a request, got a response' : 'expected a "method" that is a string',
   );
 }
@@ -215,20 +204,5 @@ function eraOfBatch(body: readonly JsonValue[], policy: EraPolicy): Era {
   if (policy.legacyClients === 'pass-through' && !modern && body.length > 0) {
     return { type: 'legacy' };
   }
-  return invalidEra('the body must be one message, not a list');
-}
-
-function invalidEra(problem: string): Era {
-  return refusedEra(400, {
-    code: ErrorCode.invalidRequest,
-    message: `Invalid request: ${problem}`,
-  });
-}
-
-function refusedLegacy(error: JsonRpcErrorObject): Era {
-  return { type: 'refused', httpStatus: 400, error, isLegacy: true };
-}
-
-function refusedEra(httpStatus: number, error: JsonRpcErrorObject): Era {
-  return { type: 'refused', httpStatus, error };
+  throw invalidRequest('the body must be one message, not a list');
 }

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { eraOf, hasClaim, type EraPolicy } from '../../../../src/edge/request/modern-request.ts';
+import { RefusalError } from '../../../../src/edge/request/message.ts';
+import * as modern from '../../../../src/edge/request/modern-request.ts';
+import { hasClaim, type EraPolicy } from '../../../../src/edge/request/modern-request.ts';
 import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
 import { arbitraryJson, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 
@@ -12,6 +14,16 @@ const both: EraPolicy = {
   legacyClients: 'pass-through',
   supportedVersions: () => [MODERN, LEGACY],
 };
+
+/** Finds the era of a body, or how it is refused. */
+function eraOf(body: JsonValue, versionHeader: string | null, policy: EraPolicy) {
+  try {
+    return modern.eraOf(body, versionHeader, policy);
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    return { type: 'refused', ...error.refusal } as const;
+  }
+}
 
 function request(method: string, params: JsonObject = {}): JsonObject {
   return { jsonrpc: '2.0', id: 1, method, params };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readRequestMeta } from '../../../../src/edge/request/methods.ts';
+import { readRequestMeta, RefusalError } from '../../../../src/edge/request/message.ts';
 import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
 import { arbitraryJsonObject, objectsOf, unknownMeta } from '../../../fixtures/arbitrary/json.ts';
@@ -10,14 +10,24 @@ const CAPABILITIES = `${PREFIX}clientCapabilities`;
 const INFO = `${PREFIX}clientInfo`;
 const LOG_LEVEL = `${PREFIX}logLevel`;
 
+/** Reads what may be wrong. */
+function judge(meta: JsonObject) {
+  try {
+    return { type: 'read', meta: readRequestMeta(meta, 400) } as const;
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error;
+    return { type: 'wrong', problem: error.message } as const;
+  }
+}
+
 function read(meta: JsonObject) {
-  const result = readRequestMeta({ [CAPABILITIES]: {}, ...meta });
+  const result = judge({ [CAPABILITIES]: {}, ...meta });
   if (result.type === 'wrong') throw new Error(result.problem);
   return result.meta;
 }
 
 function problem(meta: JsonObject): string {
-  const result = readRequestMeta(meta);
+  const result = judge(meta);
   return result.type === 'wrong' ? result.problem : 'none';
 }
 
@@ -91,7 +101,7 @@ test('no malformed input makes it throw', () => {
   const words = [CAPABILITIES, INFO, LOG_LEVEL, 'progressToken', 'name', 'version', 'elicitation'];
   fc.assert(
     fc.property(fc.oneof(objectsOf(words), arbitraryJsonObject), (meta) => {
-      expect(['read', 'wrong']).toContain(readRequestMeta(meta).type);
+      expect(['read', 'wrong']).toContain(judge(meta).type);
     }),
     { numRuns: 500 },
   );
