@@ -13,7 +13,7 @@ import {
   type CallReply,
   type EdgeRequest,
 } from '../model/request.ts';
-import { traceIdOf, type Span, type TraceContext } from '../ops/tracing.ts';
+import { originOf, traceIdOf, type Span, type TraceContext } from '../ops/tracing.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
 import {
@@ -28,7 +28,7 @@ import type { EdgeOptions, EdgeRoute } from './options.ts';
 import type { ModernRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
 import { readBody } from './request/body.ts';
-import { endSpan, originOf, startSpan } from './request-span.ts';
+import { endSpan, startSpan } from './request-span.ts';
 
 /**
  * A POST has two ways in, so that what is translated does not pay for the framework. `post` is for the path as it is written
@@ -150,7 +150,7 @@ export class ModernEndpoint {
         response.writeHead(202).end();
         return true;
       case 'request': {
-        const origin = originOf(read.request, caller);
+        const origin = originOf(read.request.meta.forwarded, caller.headers);
         const span = tracer === null ? null : startSpan(tracer, route.id, read.request, origin);
         const served = toEdgeRequest(read.request, caller, span?.context ?? origin.parent, span);
         const { rawHeaders } = request;

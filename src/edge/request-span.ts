@@ -1,38 +1,21 @@
 /** The span of a client's request, by the conventions of OpenTelemetry for MCP servers. */
-import type { Caller, CallReply } from '../model/request.ts';
+import type { CallReply } from '../model/request.ts';
 import {
   isClientFault,
-  mcpOperation,
-  readTraceContext,
-  type Span,
-  type TraceContext,
-  type Tracer,
   loggedTarget,
+  mcpOperation,
+  type EntrySpanOptions,
+  type Span,
+  type Tracer,
 } from '../ops/tracing.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
 import type { ModernRequest } from './request/message.ts';
-
-/** Where a client's request stands in the client's trace. */
-interface Origin {
-  /** From `_meta` (SEP-414), or from the headers if `_meta` has none. */
-  readonly parent: TraceContext | null;
-  /** From the headers, beside one from `_meta`: that of the HTTP request. */
-  readonly link: TraceContext | null;
-}
-
-export function originOf({ meta }: ModernRequest, { headers }: Caller): Origin {
-  const ofRequest = readTraceContext(meta.forwarded);
-  const ofHttp = readTraceContext(headers);
-  return ofRequest === null
-    ? { parent: ofHttp, link: null }
-    : { parent: ofRequest, link: ofHttp?.traceparent === ofRequest.traceparent ? null : ofHttp };
-}
 
 export function startSpan(
   tracer: Tracer,
   route: string,
   { id, method, params }: ModernRequest,
-  origin: Origin,
+  origin: Pick<EntrySpanOptions, 'parent' | 'link'>,
 ): Span {
   const operation = mcpOperation('server', method, loggedTarget(method, params), {
     'mcp.protocol.version': MODERN_REVISION,

@@ -98,6 +98,22 @@ export function readTraceContext(from: Readonly<Record<string, unknown>>): Trace
   return typeof tracestate === 'string' ? { traceparent, tracestate } : { traceparent };
 }
 
+/**
+ * Finds where a request of a client stands in the client's trace.
+ * @param meta its `_meta` (SEP-414); if it names no trace, the headers do
+ * @returns the parent of its span and, beside one from `_meta`, the context of the HTTP request
+ */
+export function originOf(
+  meta: Readonly<Record<string, unknown>>,
+  headers: Readonly<Record<string, unknown>>,
+): Required<Pick<EntrySpanOptions, 'parent' | 'link'>> {
+  const ofRequest = readTraceContext(meta);
+  const ofHttp = readTraceContext(headers);
+  if (ofRequest === null) return { parent: ofHttp, link: null };
+  const isSame = ofHttp?.traceparent === ofRequest.traceparent;
+  return { parent: ofRequest, link: isSame ? null : ofHttp };
+}
+
 export function traceIdOf({ traceparent }: TraceContext): string {
   return traceparent.slice(3, 35);
 }
