@@ -167,17 +167,19 @@ function ratesOf(
   name: string,
   store: RateStore | null,
 ): NamedRate[] {
-  const of = (written: Rate | null, key: 'rate' | 'ratePerPrincipal'): NamedRate[] =>
-    written === null
-      ? []
-      : [
-          {
-            name: `${section}.${key}`,
-            limit: new RateLimit(written, `${name}:${key}`, store),
-            isPerPrincipal: key === 'ratePerPrincipal',
-          },
-        ];
-  return [...of(ratePerPrincipal, 'ratePerPrincipal'), ...of(rate, 'rate')];
+  const rates = [
+    { key: 'ratePerPrincipal', written: ratePerPrincipal },
+    { key: 'rate', written: rate },
+  ] as const;
+  return rates.flatMap(({ key, written }) => {
+    if (written === null) return [];
+    const limit = new RateLimit(written, `${name}:${key}`, store);
+    return {
+      name: `${section}.${key}` as const,
+      limit,
+      isPerPrincipal: key === 'ratePerPrincipal',
+    };
+  });
 }
 
 function quotaOf(name: string, max: number, counts: Counts): Quota {
@@ -187,22 +189,35 @@ function quotaOf(name: string, max: number, counts: Counts): Quota {
 const REPORT_INTERVAL_MS = 60_000;
 
 /**
- * Creates what is to be called for each refusal, so that the log has no line for each.
- * @param report called for each limit at most once a minute, with the number of refusals since the last time
+ * Creates what is to be called for each event of a kind, so that the log has no line for each.
+ * @param report called at most once a minute, with the latest event and the number of them since the last time
  */
+export function throttledLog<Event>(
+  clock: Pick<Clock, 'elapsed'>,
+  report: (latest: Event, events: number) => void,
+): (event: Event) => void {
+  let reportedAtMs = -Infinity;
+  let events = 0;
+  return (event) => {
+    events += 1;
+    const now = clock.elapsed();
+    if (now - reportedAtMs < REPORT_INTERVAL_MS) return;
+    report(event, events);
+    reportedAtMs = now;
+    events = 0;
+  };
+}
+
+/** Creates what is to be called for each refusal: a `throttledLog` for each limit. */
 export function limitLog<Limit>(
   clock: Pick<Clock, 'elapsed'>,
   report: (limit: Limit, refused: number) => void,
 ): (limit: Limit) => void {
-  const limits = new Map<Limit, { reportedAtMs: number; refused: number }>();
+  const logs = new Map<Limit, (limit: Limit) => void>();
   return (limit) => {
-    const seen = limits.get(limit) ?? { reportedAtMs: -Infinity, refused: 0 };
-    limits.set(limit, seen);
-    seen.refused += 1;
-    const now = clock.elapsed();
-    if (now - seen.reportedAtMs < REPORT_INTERVAL_MS) return;
-    report(limit, seen.refused);
-    Object.assign(seen, { reportedAtMs: now, refused: 0 });
+    const log = logs.get(limit) ?? throttledLog(clock, report);
+    logs.set(limit, log);
+    log(limit);
   };
 }
 

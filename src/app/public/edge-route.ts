@@ -2,7 +2,7 @@
 import { CALL_CANCELLED, failureReasonOf } from '../../model/failures.ts';
 import { traceOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { sleep, type Closed } from '../../lib/clock.ts';
-import { limitLog, type Admission, type AdmissionVerdict } from '../../limits/admission.ts';
+import { throttledLog, type Admission, type AdmissionVerdict } from '../../limits/admission.ts';
 import { canRequireInput, isMethod } from '../../edge/request/methods.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';
 import type { EdgeOptions, EdgeRoute } from '../../edge/options.ts';
@@ -157,15 +157,10 @@ export function legacyRefusalLog(
   reason: LogEvents['route.legacy_refused']['reason'],
   { clock, log }: Pick<PublicServices, 'clock' | 'log'>,
 ): (client: string | undefined) => void {
-  let latest: string | undefined;
-  const report = limitLog<'legacy'>(clock, (_limit, requests) => {
-    const client = latest === undefined ? {} : { client: latest };
+  return throttledLog(clock, (address, requests) => {
+    const client = address === undefined ? {} : { client: address };
     log.event('route.legacy_refused', { route, reason, ...client, requests });
   });
-  return (client) => {
-    latest = client;
-    report('legacy');
-  };
 }
 
 /** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */

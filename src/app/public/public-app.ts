@@ -17,7 +17,7 @@ import { serveOwnMetadata } from './own-metadata.ts';
 import type { PublicListener } from './public-listener.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { limitLog } from '../../limits/admission.ts';
+import { throttledLog } from '../../limits/admission.ts';
 import type { Log } from '../../ops/log.ts';
 import { ModernEndpoint } from '../../edge/edge.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';
@@ -185,14 +185,10 @@ export function wrongPathLog(
   paths: readonly string[],
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): (path: string) => void {
-  let latest = '';
-  const report = limitLog<'path'>(clock, (_limit, requests) => {
-    log.event('edge.wrong_path', { path: latest, paths: paths.join(', '), requests });
+  return throttledLog(clock, (sentTo, requests) => {
+    const path = sentTo.slice(0, MAX_PATH_CHARACTERS);
+    log.event('edge.wrong_path', { path, paths: paths.join(', '), requests });
   });
-  return (path) => {
-    latest = path.slice(0, MAX_PATH_CHARACTERS);
-    report('path');
-  };
 }
 
 /** The modern endpoints by their paths: those of the routes of one configuration, and of former routes. */
