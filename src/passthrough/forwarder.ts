@@ -149,31 +149,23 @@ export class PassThroughForwarder {
   #hooks(
     request: FastifyRequest,
     reply: FastifyReply,
-    { isEndpoint, path: requested, query, rules, session, onRefused }: Target,
+    target: Target,
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
-    const { upstream, path, sessions, onEndpoint, hostHeader, challenge, onToken } = this.#options;
-    const body = this.#bodyOf(request, reply);
-    const sealing = session === null ? undefined : sessions;
+    const { isEndpoint, query, rules, session, onRefused } = target;
+    const { upstream, path, sessions, hostHeader, challenge, onToken } = this.#options;
     let isSealed = true;
     const passOn = (stream: Readable) => {
       if (isSealed) {
-        const isReadable = isListening(request, reply) && isPlain(reply);
-        if (isEndpoint && isReadable && onEndpoint) watchEndpoint(stream, onEndpoint);
-        const url = new URL(requested, upstream);
-        const rewrites = isReadable && sealing !== undefined;
-        const through = rewrites
-          ? rewritingEndpoint((endpoint) => sealedEndpoint(endpoint, url, request, sealing))
-          : null;
-        pipe(stream, reply, through);
+        this.#passBody(stream, request, reply, target);
       } else {
-        stream.on('error', () => {}).destroy();
+        drop(stream);
         this.#fail(reply, new Error('the session id of the server cannot be sealed'));
       }
       onBegin();
     };
     return {
-      ...body,
+      ...this.#bodyOf(request, reply),
       // The library would repeat a GET after a 503.
       retryDelay: () => null,
       ...(query === null ? {} : { queryString: () => query }),
@@ -183,14 +175,10 @@ export class PassThroughForwarder {
         return session === null ? passed : withSession(passed, request, session);
       },
       rewriteHeaders: (headers) => {
-        const passed = downstreamHeaders(headers, {
-          upstream,
-          path,
-          challenge,
-          set: reply.raw.getHeaders(),
-        });
-        if (session === null || sealing === undefined) return passed;
-        const sealed = withSealedSession(passed, request, session, sealing);
+        const set = reply.raw.getHeaders();
+        const passed = downstreamHeaders(headers, { upstream, path, challenge, set });
+        if (session === null || sessions === undefined) return passed;
+        const sealed = withSealedSession(passed, request, session, sessions);
         isSealed = sealed !== null;
         return sealed ?? {};
       },
@@ -202,7 +190,7 @@ export class PassThroughForwarder {
         if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
         void onRefused().then((serveInstead) => {
           if (serveInstead === null) return passOn(stream);
-          stream.on('error', () => {}).destroy();
+          drop(stream);
           reply.hijack();
           onBegin();
           serveInstead();
@@ -213,6 +201,24 @@ export class PassThroughForwarder {
         onBegin();
       },
     };
+  }
+
+  /** Passes on the body of a response. Where it names the endpoint of a session, that is noted, and sealed. */
+  #passBody(
+    stream: Readable,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { isEndpoint, path, session }: Target,
+  ): void {
+    const { upstream, sessions, onEndpoint } = this.#options;
+    if (!isListening(request, reply) || !isPlain(reply)) return pipe(stream, reply, null);
+    if (isEndpoint && onEndpoint) watchEndpoint(stream, onEndpoint);
+    if (session === null || sessions === undefined) return pipe(stream, reply, null);
+    const url = new URL(path, upstream);
+    const rewriting = rewritingEndpoint((endpoint) =>
+      sealedEndpoint(endpoint, url, request, sessions),
+    );
+    pipe(stream, reply, rewriting);
   }
 
   #bodyOf(request: FastifyRequest, reply: FastifyReply): replyFrom.FastifyReplyFromHooks {
@@ -237,6 +243,11 @@ export class PassThroughForwarder {
 /** True if the server has not carried the request out, and not for its credentials or its load. */
 function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && ![401, 403, 429].includes(status);
+}
+
+/** Reads no more of a response. */
+function drop(stream: Readable): void {
+  stream.on('error', () => {}).destroy();
 }
 
 function hasBody({ body }: FastifyRequest): boolean {

@@ -5,7 +5,7 @@
 import { pipeline, type Readable, Transform } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { createParser } from 'eventsource-parser';
-import { BODY_TOO_LARGE, refuse as sendRefusal } from '../edge/response-writer.ts';
+import { BODY_TOO_LARGE, refuse } from '../edge/response-writer.ts';
 import type { OpenResponses } from '../lib/http.ts';
 import type { CallerRefusal } from '../model/request.ts';
 import { EFFECTS_IN_WORDS, type MayHaveActed } from '../model/failures.ts';
@@ -83,8 +83,9 @@ export function refusePassThrough(
   httpStatus: number,
   message: string,
   mayHaveActed: MayHaveActed = 'no',
+  headers: CallerRefusal['headers'] = {},
 ): void {
-  sendRefusal(reply.hijack().raw, httpStatus, message, {}, mayHaveActed);
+  refuse(reply.hijack().raw, httpStatus, message, headers, mayHaveActed);
   reply.request.raw.resume();
 }
 
@@ -93,8 +94,7 @@ export function refuseCaller(
   reply: FastifyReply,
   { httpStatus, message, headers }: CallerRefusal,
 ): void {
-  sendRefusal(reply.hijack().raw, httpStatus, message, headers);
-  reply.request.raw.resume();
+  refusePassThrough(reply, httpStatus, message, 'no', headers);
 }
 
 /**

@@ -5,15 +5,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
+import type { PassThroughOptions } from './options.ts';
 
-export interface UpstreamAgentOptions {
-  readonly connectTimeoutMs: number;
-  /** From the end of the request to the head of the response. */
-  readonly headersTimeoutMs: number;
-  /** Called with the status of each response, and with the error of a request that got none. */
-  readonly onOutcome?: (outcome: number | Error) => void;
-}
-
+type Options = Pick<PassThroughOptions, 'connectTimeoutMs' | 'headersTimeoutMs' | 'onOutcome'>;
 type Callback = (error: Error | null, response?: Dispatcher.ResponseData) => void;
 
 export class UpstreamAgent {
@@ -21,10 +15,9 @@ export class UpstreamAgent {
   /** The errors of requests of which nothing was sent. */
   readonly #unsent = new WeakSet<Error>();
   readonly #clientLeft = new AsyncLocalStorage<AbortSignal>();
+  readonly #onOutcome: Options['onOutcome'];
 
-  readonly #onOutcome: UpstreamAgentOptions['onOutcome'];
-
-  constructor({ connectTimeoutMs, headersTimeoutMs, onOutcome }: UpstreamAgentOptions) {
+  constructor({ connectTimeoutMs, headersTimeoutMs, onOutcome }: Options) {
     this.#onOutcome = onOutcome;
     this.#agent = new Agent({
       connect: { timeout: connectTimeoutMs, keepAlive: true },
@@ -45,10 +38,16 @@ export class UpstreamAgent {
   /** undici's `request` with a callback, as the forwarding library calls it. */
   readonly request = (options: Dispatcher.RequestOptions, callback: Callback): void => {
     const signal = this.#clientLeft.getStore() ?? null;
-    const write = new WriteTracker(this.#agent);
-    write.dispatcher.request({ ...options, signal }, (error, response) => {
+    // Before anything was written, the server cannot have acted. No error code says so: a connection that stood may break
+    // with `EHOSTUNREACH` or `ECONNREFUSED`, too.
+    let isWritten = false;
+    const begin = () => (isWritten = true);
+    const dispatcher = this.#agent.compose(
+      (dispatch) => (dispatched, handler) => dispatch(dispatched, new StartHandler(handler, begin)),
+    );
+    dispatcher.request({ ...options, signal }, (error, response) => {
       if (error !== null) {
-        if (!write.written) this.#unsent.add(error);
+        if (!isWritten) this.#unsent.add(error);
         // A body that is streamed can also break on the side of the client.
         const isOurs = signal?.aborted !== true && !(options.body instanceof Readable);
         if (isOurs) this.#onOutcome?.(error);
@@ -69,27 +68,6 @@ export class UpstreamAgent {
   /** Closes all connections, with the requests on them. */
   async close(): Promise<void> {
     await this.#agent.destroy();
-  }
-}
-
-/**
- * Finds out whether a request was written to a connection. Before that the server cannot have acted on it.
- * No error code says so: a connection that stood may break with `EHOSTUNREACH` or `ECONNREFUSED`, too.
- */
-class WriteTracker {
-  readonly dispatcher: Dispatcher;
-  #written = false;
-
-  /** @param dispatcher where the request will be sent; only one may be sent through each tracker */
-  constructor(dispatcher: Dispatcher) {
-    this.dispatcher = dispatcher.compose((dispatch) => (options, handler) => {
-      return dispatch(options, new StartHandler(handler, () => (this.#written = true)));
-    });
-  }
-
-  /** True once the first byte of the request is about to be written. */
-  get written(): boolean {
-    return this.#written;
   }
 }
 
