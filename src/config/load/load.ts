@@ -83,19 +83,18 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
 /** A file of keys can come later, so what is wrong with it is not a problem of the configuration. */
 function adviseOnKeyFile({ identity }: Config): Problem[] {
   if (identity.source !== 'jwt' || identity.jwks.file === null) return [];
-  const text = textOf(identity.jwks.file, MAX_FILE_BYTES);
-  const problem = text instanceof Error ? reason(text) : keysProblem(text);
+  const problem = keyFileProblem(identity.jwks.file);
   if (problem === null) return [];
-  const why = `the keys cannot be read, and without them all tokens are refused: ${problem}`;
-  return [{ path: ['identity', 'jwks', 'file'], text: why }];
+  const text = `the keys cannot be read, and without them all tokens are refused: ${problem}`;
+  return [{ path: ['identity', 'jwks', 'file'], text }];
 }
 
-function keysProblem(text: string): string | null {
+function keyFileProblem(file: string): string | null {
   try {
-    const { error } = keySet.safeParse(JSON.parse(text));
+    const { error } = keySet.safeParse(JSON.parse(readRegular(file, MAX_FILE_BYTES)));
     return error === undefined ? null : 'it is not a JWK set of public keys';
-  } catch {
-    return 'it is not JSON';
+  } catch (error) {
+    return error instanceof SyntaxError ? 'it is not JSON' : reason(error);
   }
 }
 
@@ -153,24 +152,22 @@ function readSecretFile(file: string, written: string, onRead: OnRead): string {
 }
 
 function readBounded(file: string, maxBytes: number, onRead: OnRead): string {
-  const text = textOf(file, maxBytes);
-  onRead(file, text instanceof Error ? null : text);
-  if (text instanceof Error) throw text;
-  return text;
+  try {
+    const text = readRegular(file, maxBytes);
+    onRead(file, text);
+    return text;
+  } catch (error) {
+    onRead(file, null);
+    throw error;
+  }
 }
 
 /** Reads a file as the loader does. @returns `null` if that refuses it */
 export function readableText(file: string): string | null {
-  const text = textOf(file, MAX_FILE_BYTES);
-  return text instanceof Error ? null : text;
-}
-
-/** Reads a file, and returns an error in place of throwing it. */
-function textOf(file: string, maxBytes: number): string | Error {
   try {
-    return readRegular(file, maxBytes);
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
+    return readRegular(file, MAX_FILE_BYTES);
+  } catch {
+    return null;
   }
 }
 

@@ -53,6 +53,10 @@ export function validate(
   return { config: parsed.data, problems: null };
 }
 
+function pathOf({ path }: z.core.$ZodIssue): (string | number)[] {
+  return path.map((step) => (typeof step === 'number' ? step : String(step)));
+}
+
 /** Tells whether one field is the other, or holds it. */
 function isRelated(one: FieldPath, other: FieldPath): boolean {
   const [short, long] = one.length < other.length ? [one, other] : [other, one];
@@ -64,7 +68,7 @@ function describe(
   data: unknown,
   shownInstead: (path: FieldPath) => string | null,
 ): Problem[] {
-  const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
+  const path = pathOf(issue);
   if (issue.code === 'unrecognized_keys') {
     const schemas = schemasTo(path, data);
     return issue.keys.map((key) => unknownKey(path, key, schemas));
@@ -217,7 +221,7 @@ function repaired(data: unknown, issues: readonly z.core.$ZodIssue[]): Config | 
 }
 
 function leaveOut(data: unknown, issue: z.core.$ZodIssue): void {
-  const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
+  const path = pathOf(issue);
   if (issue.code !== 'unrecognized_keys') return remove(data, path);
   // Another issue may have removed the map.
   const map = lookUp(data, path) as Record<string, unknown> | undefined;

@@ -1,44 +1,30 @@
 /** The keys of `edge`: how requests of clients are accepted and answered. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { choice, duration, section, text } from './fields.ts';
+import { choice, duration, list, section, text } from './fields.ts';
 
 export const edge = section({
-  allowedOrigins: z
-    .array(
-      z
-        .string({ error: 'an origin such as https://app.example' })
-        .refine(isOrigin, { error: 'an origin such as https://app.example (no path, no *)' })
-        .meta({ title: 'origin' }),
-      { error: 'a list of origins' },
-    )
-    .meta({ title: 'list of origins' })
-    .prefault([])
-    .describe(
-      'Origins of browser clients that are allowed. If the gateway listens on loopback, loopback origins are allowed as well.',
-    ),
-  allowedHosts: z
-    .array(text(/^[a-z0-9.-]{1,253}$/, 'a host name in lower case, without a port', 'host name'), {
-      error: 'a list of host names',
-    })
-    .meta({ title: 'list of host names' })
-    .prefault([])
-    .describe(
-      'Additional `Host` names that a gateway on loopback accepts, such as that of the proxy in front of it. On other addresses every name is accepted. If it is set, callers without credentials are not the local user, and get a session for each call.',
-    ),
-  trustedProxies: z
-    .array(
-      z
-        .string({ error: 'an IP address or a network such as 10.0.0.0/8' })
-        .refine(isNetwork, { error: 'an IP address or a network such as 10.0.0.0/8' })
-        .meta({ title: 'IP address or network' }),
-      { error: 'a list of IP addresses and networks' },
-    )
-    .meta({ title: 'list of IP addresses and networks' })
-    .prefault([])
-    .describe(
-      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped. If it is set, callers without credentials are not the local user, and get a session for each call.',
-    ),
+  allowedOrigins: list(
+    'origins',
+    z
+      .string({ error: 'an origin such as https://app.example' })
+      .refine(isOrigin, { error: 'an origin such as https://app.example (no path, no *)' })
+      .meta({ title: 'origin' }),
+    'Origins of browser clients that are allowed. If the gateway listens on loopback, loopback origins are allowed as well.',
+  ),
+  allowedHosts: list(
+    'host names',
+    text(/^[a-z0-9.-]{1,253}$/, 'a host name in lower case, without a port', 'host name'),
+    'Additional `Host` names that a gateway on loopback accepts, such as that of the proxy in front of it. On other addresses every name is accepted. If it is set, callers without credentials are not the local user, and get a session for each call.',
+  ),
+  trustedProxies: list(
+    'IP addresses and networks',
+    z
+      .string({ error: 'an IP address or a network such as 10.0.0.0/8' })
+      .refine(isNetwork, { error: 'an IP address or a network such as 10.0.0.0/8' })
+      .meta({ title: 'IP address or network' }),
+    'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped. If it is set, callers without credentials are not the local user, and get a session for each call.',
+  ),
   legacyClients: choice(
     ['pass-through', 'reject'],
     'pass-through',
@@ -63,5 +49,5 @@ function isNetwork(written: string): boolean {
 }
 
 function isOrigin(written: string): boolean {
-  return URL.canParse(written) && new URL(written).origin === written;
+  return URL.parse(written)?.origin === written;
 }

@@ -68,6 +68,52 @@ export function orNull<Field extends z.ZodType>(field: Field) {
   return field.optional().transform((read): z.output<Field> | null => read ?? null);
 }
 
+/**
+ * Describes a list, which is empty by default.
+ *
+ * @param what the items, in the plural
+ * @param max how many there can be
+ */
+export function list<Item extends z.ZodType>(
+  what: string,
+  item: Item,
+  meaning: string,
+  max: number | null = null,
+) {
+  const any = z.array(item, { error: `a list of ${what}` });
+  const items = max === null ? any : any.max(max, { error: `at most ${max} ${what}` });
+  return items
+    .meta({ title: `list of ${what}` })
+    .prefault([])
+    .describe(meaning);
+}
+
+/** RFC 6749, section 3.3. */
+const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/;
+
+/** Describes a list of scopes of access tokens. */
+export function scopes(meaning: string) {
+  return list('scopes', text(SCOPE, 'a scope', 'scope'), meaning);
+}
+
+/**
+ * Makes a transformation of a parser.
+ *
+ * @param parse returns `null` for what it cannot parse
+ * @param expected completes "expected ..." for that
+ */
+export function parsedBy<Written, Parsed>(
+  parse: (written: Written) => Parsed | null,
+  expected: string,
+) {
+  return (written: Written, context: z.core.$RefinementCtx<Written>): Parsed => {
+    const parsed = parse(written);
+    if (parsed !== null) return parsed;
+    context.addIssue({ code: 'custom', message: expected });
+    return z.NEVER;
+  };
+}
+
 export interface Bounds {
   readonly min: number;
   readonly max: number;
@@ -200,12 +246,12 @@ function quantity(
       ],
       { error: expected },
     )
-    .transform((written, context) => {
-      const value = typeof written === 'number' ? written : parse(written);
-      if (value !== null && value >= min && value <= max) return value;
-      context.addIssue({ code: 'custom', message: expected });
-      return z.NEVER;
-    })
+    .transform(
+      parsedBy((written) => {
+        const value = typeof written === 'number' ? written : parse(written);
+        return value !== null && value >= min && value <= max ? value : null;
+      }, expected),
+    )
     .meta({ title: `${name}, ${format(min)} to ${format(max)}` });
 }
 
@@ -246,12 +292,7 @@ export function address() {
   return z
     .string({ error: ADDRESS_EXPECTED })
     .regex(ADDRESS, { error: ADDRESS_EXPECTED })
-    .transform((written, context): ListenAddress => {
-      const parsed = parseAddress(written);
-      if (parsed !== null) return parsed;
-      context.addIssue({ code: 'custom', message: ADDRESS_EXPECTED });
-      return z.NEVER;
-    })
+    .transform(parsedBy(parseAddress, ADDRESS_EXPECTED))
     .meta({ title: 'address' });
 }
 
@@ -262,11 +303,11 @@ export function addressOrOff() {
     .string({ error: expected })
     .regex(new RegExp(`^off$|${ADDRESS.source}`), { error: expected })
     .transform((written, context): ListenAddress | null => {
-      if (written === 'off') return null;
       const parsed = parseAddress(written);
-      if (parsed !== null) return parsed;
-      context.addIssue({ code: 'custom', message: expected });
-      return z.NEVER;
+      if (parsed === null && written !== 'off') {
+        context.addIssue({ code: 'custom', message: expected });
+      }
+      return parsed;
     })
     .meta({ title: 'address or `off`' });
 }

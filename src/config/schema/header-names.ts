@@ -1,6 +1,6 @@
 /** Lists of header names of clients, and the names that cannot be in one. */
 import { z } from 'zod';
-import { HEADER_NAME } from './fields.ts';
+import { HEADER_NAME, list } from './fields.ts';
 
 /** Headers that the gateway, HTTP or MCP sets on requests to the server. */
 export const OUR_HEADERS: ReadonlySet<string> = new Set([
@@ -50,10 +50,5 @@ export function clientHeaders(meaning: string) {
       return z.NEVER;
     })
     .meta({ title: 'header name' });
-  return z
-    .array(name, { error: 'a list of header names' })
-    .max(32, { error: 'at most 32 header names' })
-    .meta({ title: 'list of header names' })
-    .prefault([])
-    .describe(meaning);
+  return list('header names', name, meaning, 32);
 }

@@ -1,7 +1,7 @@
 /** The keys of `identity`: who calls. */
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
-import { choice, duration, orNull, section, text, HEADER_NAME } from './fields.ts';
+import { choice, duration, orNull, scopes, section, text, HEADER_NAME } from './fields.ts';
 import { clientHeaders } from './header-names.ts';
 
 const SOURCE =
@@ -11,24 +11,15 @@ const credentialHeaders = clientHeaders(
   'Headers by which callers are told apart, as by `Authorization`, such as `[X-API-Key]`: callers with different values share no session, and no parked call. The gateway does not verify the values. `upstream.forwardHeaders` decides which of them reach the server.',
 );
 
-/** RFC 6749, section 3.3. */
-const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/;
-const scopes = (meaning: string) =>
-  z
-    .array(text(SCOPE, 'a scope', 'scope'), { error: 'a list of scopes' })
-    .meta({ title: 'list of scopes' })
-    .prefault([])
-    .describe(meaning);
-
 function httpUrl(expected: string) {
   return z
     .string({ error: expected })
-    .refine((written) => isHttpUrl(written), { error: expected })
+    .refine(isHttpUrl, { error: expected })
     .meta({ title: 'URL' });
 }
 
 function isHttpUrl(written: string): boolean {
-  const url = URL.canParse(written) ? new URL(written) : null;
+  const url = URL.parse(written);
   return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.hash === '';
 }
 

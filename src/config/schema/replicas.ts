@@ -1,8 +1,8 @@
 /** The keys that let several replicas work as one. */
 import { z } from 'zod';
 import type { RedisOptions } from '../../replicas/redis/options.ts';
-import { ADDRESS, parseAddress, type ListenAddress } from '../units.ts';
-import { address, choice, duration, orNull, section, text } from './fields.ts';
+import { ADDRESS, parseAddress } from '../units.ts';
+import { address, choice, duration, list, orNull, parsedBy, section, text } from './fields.ts';
 
 /** How to reach the store, and how long the start waits for it, in ms. */
 export type RedisConfig = RedisOptions & { readonly startWaitMs: number };
@@ -17,24 +17,19 @@ const PEERS_EXPECTED =
 
 const httpOrigin = z
   .string({ error: HTTP_ORIGIN_EXPECTED })
-  .transform((written, context): URL => {
-    const url = URL.canParse(written) ? new URL(written) : null;
-    if (url?.protocol === 'http:' && url.href === `${url.origin}/`) return url;
-    context.addIssue({ code: 'custom', message: HTTP_ORIGIN_EXPECTED });
-    return z.NEVER;
-  })
+  .transform(parsedBy(parseHttpOrigin, HTTP_ORIGIN_EXPECTED))
   .meta({ title: 'URL' });
+
+function parseHttpOrigin(written: string): URL | null {
+  const url = URL.parse(written);
+  return url?.protocol === 'http:' && url.href === `${url.origin}/` ? url : null;
+}
 
 const DNS_NAME_EXPECTED = 'a DNS name and a port, such as mrtr-gateway-replicas:8081';
 const dnsName = z
   .string({ error: DNS_NAME_EXPECTED })
   .regex(/^[A-Za-z0-9._-]+:\d{1,5}$/, { error: DNS_NAME_EXPECTED })
-  .transform((written, context): ListenAddress => {
-    const parsed = parseAddress(written);
-    if (parsed !== null) return parsed;
-    context.addIssue({ code: 'custom', message: DNS_NAME_EXPECTED });
-    return z.NEVER;
-  })
+  .transform(parsedBy(parseAddress, DNS_NAME_EXPECTED))
   .meta({ title: 'name and port' });
 
 const peers = z
@@ -112,12 +107,7 @@ const redisSection = section(
         `The server, or the first Sentinel or Cluster node, such as \`rediss://user:password@redis:6379/0\`. ${FROM_FILE}`,
       ),
     mode: choice(['single', 'sentinel', 'cluster'], 'single', 'What the URL points to.'),
-    nodes: z
-      .array(node, { error: 'a list of addresses' })
-      .max(100, { error: 'at most 100 addresses' })
-      .meta({ title: 'list of addresses' })
-      .prefault([])
-      .describe('Further Sentinels or Cluster nodes.'),
+    nodes: list('addresses', node, 'Further Sentinels or Cluster nodes.', 100),
     sentinel: section(
       {
         name: text(/^[\x21-\x7e]{1,128}$/, 'the name of a Sentinel group', 'name').describe(
@@ -172,6 +162,6 @@ function withoutUndefined<T extends object>(members: T): WithoutUndefined<T> {
 }
 
 function isRedisUrl(written: string): boolean {
-  const url = URL.canParse(written) ? new URL(written) : null;
+  const url = URL.parse(written);
   return url !== null && ['redis:', 'rediss:'].includes(url.protocol) && url.hostname !== '';
 }

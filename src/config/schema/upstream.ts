@@ -6,7 +6,10 @@ import {
   countOrOff,
   duration,
   flag,
+  list,
   orNull,
+  parsedBy,
+  scopes,
   section,
   size,
   text,
@@ -38,7 +41,7 @@ function httpUrl(credentials: string) {
 }
 
 function urlProblem(written: string, credentials: string): string | null {
-  const url = URL.canParse(written) ? new URL(written) : null;
+  const url = URL.parse(written);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'an http or https URL';
   if (url.username !== '' || url.password !== '') {
     return `a URL without credentials (use ${credentials})`;
@@ -48,16 +51,16 @@ function urlProblem(written: string, credentials: string): string | null {
 
 export const publicUrl = z
   .string({ error: PUBLIC_URL })
-  .transform((written, context): URL => {
-    const url = urlProblem(written, '') === null ? new URL(written) : null;
-    if (url?.search === '') return url;
-    context.addIssue({ code: 'custom', message: PUBLIC_URL });
-    return z.NEVER;
-  })
+  .transform(parsedBy(parsePublicUrl, PUBLIC_URL))
   .meta({ title: 'URL' })
   .describe(
     'The URL of the route for clients, such as `https://mcp.example.com/mcp`. With it, the OAuth metadata of the server and its challenges name this URL as the protected resource: clients get tokens for it, and the server must accept those.',
   );
+
+function parsePublicUrl(written: string): URL | null {
+  const url = urlProblem(written, '') === null ? new URL(written) : null;
+  return url?.search === '' ? url : null;
+}
 
 const headers = z
   .record(
@@ -108,11 +111,11 @@ const INHERITED_VARIABLES = [
 const ARGUMENT = /^[^\0]*$/;
 const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-const args = z
-  .array(text(ARGUMENT, 'a text without NUL', 'text'), { error: 'a list of texts' })
-  .meta({ title: 'list of texts' })
-  .prefault([])
-  .describe('The arguments of `upstream.command`. No shell reads them.');
+const args = list(
+  'texts',
+  text(ARGUMENT, 'a text without NUL', 'text'),
+  'The arguments of `upstream.command`. No shell reads them.',
+);
 
 const env = z
   .record(z.string(), text(ARGUMENT, 'a text without NUL', 'text'), {
@@ -151,15 +154,9 @@ const tokenExchange = orNull(
           'The name of the server at the authorization server, if that does not know `resource`.',
         ),
       ),
-      scopes: z
-        .array(text(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/, 'a scope', 'scope'), {
-          error: 'a list of scopes',
-        })
-        .meta({ title: 'list of scopes' })
-        .prefault([])
-        .describe(
-          'The scopes of the new token. Default: those that the authorization server gives.',
-        ),
+      scopes: scopes(
+        'The scopes of the new token. Default: those that the authorization server gives.',
+      ),
     },
     'a map with at least tokenEndpoint, clientId and clientSecret',
   ).describe(
