@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import type { ListenAddress } from '../config/units.ts';
+import { formatAddress, type ListenAddress } from '../config/units.ts';
 import { StartFailure } from '../lib/program.ts';
 
 /**
@@ -22,8 +22,7 @@ export async function listen(
   } catch (error) {
     throw startFailureOf(error, at, setting);
   }
-  const { port } = app.server.address() as AddressInfo;
-  return originOf(at.host, port);
+  return originOf(app.server, at);
 }
 
 /** Makes a server listen, as `listen` does an application. */
@@ -38,7 +37,7 @@ export async function listenAt(
   } catch (error) {
     throw startFailureOf(error, at, setting);
   }
-  return originOf(at.host, (server.address() as AddressInfo).port);
+  return originOf(server, at);
 }
 
 /**
@@ -93,8 +92,10 @@ export async function canSharePorts(): Promise<boolean> {
   return true;
 }
 
-function originOf(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+/** Returns the origin of a server that listens: its port differs from that of the address if that is 0. */
+function originOf(server: Server, { host }: ListenAddress): string {
+  const { port } = server.address() as AddressInfo;
+  return `http://${formatAddress({ host, port })}`;
 }
 
 function startFailureOf(error: unknown, { host, port }: ListenAddress, setting: string): unknown {
