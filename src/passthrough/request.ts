@@ -19,9 +19,8 @@ export function plainPath(requestTarget: string): string | null {
   if (requestTarget.includes('#')) return null;
   const path = requestTarget.split('?', 1)[0] ?? '';
   const origin = 'http://upstream.invalid';
-  if (!path.startsWith('/') || !URL.canParse(path, origin)) return null;
-  const url = new URL(path, origin);
-  if (url.origin !== origin || url.pathname !== path) return null;
+  const url = path.startsWith('/') ? URL.parse(path, origin) : null;
+  if (url?.origin !== origin || url.pathname !== path) return null;
   return hasDotSegment(path) ? null : path;
 }
 
@@ -192,9 +191,8 @@ export function downstreamHeaders(
 
 /** Rewrites a redirect within the upstream to the public address; any other stays as it is. */
 function publicLocation(location: string, { upstream, path }: ResponseHeaderRules): string {
-  if (!URL.canParse(location)) return location;
-  const url = new URL(location);
-  if (url.origin !== upstream.origin) return location;
+  const url = URL.parse(location);
+  if (url?.origin !== upstream.origin) return location;
   const pathname = url.pathname === upstream.pathname ? path : url.pathname;
   // A path that begins with two slashes would name another host.
   return `${pathname.replace(/^\/+/, '/')}${url.search}${url.hash}`;

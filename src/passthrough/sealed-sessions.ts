@@ -113,9 +113,8 @@ export function sealedEndpoint(
   request: FastifyRequest,
   sealing: SessionSealing,
 ): string | null {
-  if (!URL.canParse(endpoint, upstream.href)) return endpoint;
-  const url = new URL(endpoint, upstream);
-  if (url.origin !== upstream.origin) return endpoint;
+  const url = URL.parse(endpoint, upstream.href);
+  if (url?.origin !== upstream.origin) return endpoint;
   const sealed = sealing.seal('endpoint', `${url.pathname}${url.search}`, request);
   const [path = ''] = (request.raw.url ?? '').split('?', 1);
   return sealed === null ? null : `${path}?${SESSION_PARAMETER}=${sealed}`;

@@ -90,8 +90,8 @@ function saidIn({ details: { said } }: UpstreamFailure): string {
 }
 
 function redirected({ details }: UpstreamFailure, { url }: ProbeAttempt): ProbeFailure {
-  const to = details.location;
-  const target = to !== undefined && URL.canParse(to, url) ? new URL(to, url) : null;
+  const { location } = details;
+  const target = location === undefined ? null : URL.parse(location, url);
   const where = target === null ? '' : ` to ${clean(target.origin + target.pathname, 200)}`;
   return new ProbeFailure(
     'redirect',

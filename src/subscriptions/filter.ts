@@ -116,9 +116,7 @@ export function admits(filter: NotificationFilter, method: string, params: JsonO
 }
 
 /** Lists every notification that the filter admits, for a listener that may have missed some. */
-export function everythingIn(
-  filter: NotificationFilter,
-): { readonly method: string; readonly params: JsonObject }[] {
+export function everythingIn(filter: NotificationFilter): Notification[] {
   const lists = LISTS.filter((list) => filter[`${list}ListChanged`]).map((list) => ({
     method: `notifications/${list}/list_changed`,
     params: {},
@@ -144,7 +142,7 @@ export function concerns(subscribed: string, updated: string): boolean {
 }
 
 function normalize(uri: string): string {
-  return URL.canParse(uri) ? new URL(uri).href : uri;
+  return URL.parse(uri)?.href ?? uri;
 }
 
 export interface Notification {

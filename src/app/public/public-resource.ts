@@ -61,11 +61,9 @@ export class PublicResource {
   /** Rewrites a challenge of the server. */
   challenge(challenge: string): string {
     const named = challengeParameter(challenge, 'resource_metadata');
-    if (named !== null && URL.canParse(named)) {
-      const { pathname, search } = new URL(named);
-      const path = `${pathname}${search}`;
-      if (path.length <= MAX_PATH_CHARACTERS) this.#namedPath = path;
-    }
+    const url = named === null ? null : URL.parse(named);
+    const path = url === null ? null : `${url.pathname}${url.search}`;
+    if (path !== null && path.length <= MAX_PATH_CHARACTERS) this.#namedPath = path;
     return publicChallenge(challenge, this.#publicUrl);
   }
 

@@ -191,7 +191,8 @@ export interface OriginPolicy {
 export function isAllowedOrigin(origin: string | undefined, policy: OriginPolicy): boolean {
   if (origin === undefined) return true;
   if (policy.allowedOrigins.includes(origin)) return true;
-  return policy.allowLoopback && URL.canParse(origin) && isLoopbackUrl(new URL(origin));
+  const url = policy.allowLoopback ? URL.parse(origin) : null;
+  return url !== null && /^https?:$/.test(url.protocol) && isLoopbackHost(url.hostname);
 }
 
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
@@ -202,19 +203,13 @@ const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
  */
 export function isAllowedHost(host: string, policy: OriginPolicy): boolean {
   if (!policy.allowLoopback) return true;
-  const name = HOST.exec(host)?.[1];
+  const name = HOST.exec(host)?.[1]?.toLowerCase();
   if (name === undefined) return false;
   return (
     isLoopbackHost(name) ||
-    policy.allowedHosts.includes(name.toLowerCase()) ||
-    policy.allowedOrigins.some(
-      (origin) => URL.canParse(origin) && new URL(origin).hostname === name.toLowerCase(),
-    )
+    policy.allowedHosts.includes(name) ||
+    policy.allowedOrigins.some((origin) => URL.parse(origin)?.hostname === name)
   );
-}
-
-function isLoopbackUrl({ protocol, hostname }: URL): boolean {
-  return /^https?:$/.test(protocol) && isLoopbackHost(hostname);
 }
 
 /**

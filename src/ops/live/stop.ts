@@ -19,10 +19,9 @@ export function isFromOperator(headers: IncomingHttpHeaders): boolean {
   const { host, origin, 'sec-fetch-site': site } = headers;
   if (headers[STOP_HEADER] !== 'cancel' || typeof host !== 'string') return false;
   // Under another name, a page could have rebound its own name to this address.
-  const url = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : null;
-  const name = url?.hostname.replace(/^\[|\]$/g, '') ?? '';
+  const name = URL.parse(`http://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? '';
   if (isIP(name) === 0 && !isLoopbackHost(name)) return false;
   if (site !== undefined) return site === 'same-origin';
   if (origin === undefined) return true;
-  return URL.canParse(String(origin)) && new URL(String(origin)).host === host.toLowerCase();
+  return URL.parse(String(origin))?.host === host.toLowerCase();
 }
