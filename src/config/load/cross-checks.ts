@@ -105,9 +105,23 @@ function redisUrlProblem(redis: RedisOptions): string | null {
 }
 
 function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteConfig[]): Problem[] {
+  return [
+    ...checkUniqueness(route, index, earlier),
+    ...checkForwardedHeaders(route.upstream, index),
+    ...checkParking(route, index),
+    ...checkCircuitBreaker(route.upstream, index),
+    ...checkEra(route.upstream, index),
+  ];
+}
+
+function checkUniqueness(
+  { id, path, publicUrl }: RouteConfig,
+  index: number,
+  earlier: readonly RouteConfig[],
+): Problem[] {
   const problems: Problem[] = [];
-  const isPathUnique = earlier.every((other) => other.path !== route.path);
-  const sameId = earlier.findIndex((other) => other.id === route.id);
+  const isPathUnique = earlier.every((other) => other.path !== path);
+  const sameId = earlier.findIndex((other) => other.id === id);
   if (isPathUnique && sameId !== -1) {
     problems.push({
       path: ['routes', index, 'id'],
@@ -115,26 +129,32 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
         ['routes', index, 'path'],
         ['routes', sameId],
       ],
-      text: `expected a unique id, got ${JSON.stringify(route.id)}, which routes[${sameId}] has, too`,
+      text: `expected a unique id, got ${JSON.stringify(id)}, which routes[${sameId}] has, too`,
     });
   }
-  const publicUrl = route.publicUrl?.href;
-  const sameUrl = earlier.findIndex((other) => other.publicUrl?.href === publicUrl);
-  if (publicUrl !== undefined && sameUrl !== -1) {
-    const text = `expected a unique URL, got ${JSON.stringify(publicUrl)}, which routes[${sameUrl}] has, too`;
+  const sameUrl = earlier.findIndex((other) => other.publicUrl?.href === publicUrl?.href);
+  if (publicUrl !== null && sameUrl !== -1) {
+    const text = `expected a unique URL, got ${JSON.stringify(publicUrl.href)}, which routes[${sameUrl}] has, too`;
     problems.push({ path: ['routes', index, 'publicUrl'], text });
   }
-  const { headers, forwardHeaders } = route.upstream;
-  for (const [at, name] of forwardHeaders.entries()) {
-    if (headers[name] === undefined) continue;
+  return problems;
+}
+
+function checkForwardedHeaders(
+  { headers, forwardHeaders }: RouteConfig['upstream'],
+  index: number,
+): Problem[] {
+  const path = ['routes', index, 'upstream'];
+  return forwardHeaders.flatMap((name, at) => {
+    if (headers[name] === undefined) return [];
     const text = `expected another header, since upstream.headers sets ${name}, got ${JSON.stringify(name)}`;
-    problems.push({
-      path: ['routes', index, 'upstream', 'forwardHeaders', at],
-      text,
-      reads: [['routes', index, 'upstream', 'headers']],
-    });
-  }
-  const { ttlMs, callTtlMs } = route.parking;
+    return [{ path: [...path, 'forwardHeaders', at], text, reads: [[...path, 'headers']] }];
+  });
+}
+
+function checkParking({ parking, continuation }: RouteConfig, index: number): Problem[] {
+  const { ttlMs, callTtlMs, release } = parking;
+  const problems: Problem[] = [];
   if (ttlMs > callTtlMs) {
     problems.push({
       path: ['routes', index, 'parking', 'ttl'],
@@ -142,17 +162,7 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
       text: `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`,
     });
   }
-  problems.push(...checkCircuitBreaker(route.upstream, index));
-  const { era, transport } = route.upstream;
-  if (era === 'modern' && transport === 'http-sse') {
-    problems.push({
-      path: ['routes', index, 'upstream', 'transport'],
-      reads: [['routes', index, 'upstream', 'era']],
-      text: 'expected streamable-http or auto, since upstream.era is modern, got "http-sse"',
-    });
-  }
-  const { release } = route.parking;
-  if (release !== 'never' && !route.continuation.reattach) {
+  if (release !== 'never' && !continuation.reattach) {
     problems.push({
       path: ['routes', index, 'parking', 'release'],
       reads: [['routes', index, 'continuation', 'reattach']],
@@ -160,6 +170,13 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
     });
   }
   return problems;
+}
+
+function checkEra({ era, transport }: RouteConfig['upstream'], index: number): Problem[] {
+  if (era !== 'modern' || transport !== 'http-sse') return [];
+  const path = ['routes', index, 'upstream'];
+  const text = 'expected streamable-http or auto, since upstream.era is modern, got "http-sse"';
+  return [{ path: [...path, 'transport'], text, reads: [[...path, 'era']] }];
 }
 
 function checkCircuitBreaker(
