@@ -50,6 +50,8 @@ export type Command =
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
 
+export type CommandOf<Kind extends Command['kind']> = Extract<Command, { readonly kind: Kind }>;
+
 /**
  * Parses a command line. It does not throw.
  * @param env provides the values of flags that are not given
@@ -121,9 +123,7 @@ function stdioServer({ given, lists, rest }: Words, env: Environment): CommandVa
     return null;
   }
   const [command, ...args] = rest ?? [];
-  if (command === undefined) {
-    throw new UsageError(NO_COMMAND);
-  }
+  if (command === undefined) throw new UsageError(NO_COMMAND);
   return { command, args, env: Object.fromEntries(variables.map((each) => variableIn(each, env))) };
 }
 

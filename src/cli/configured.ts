@@ -10,12 +10,10 @@ import { ConfigError } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Environment } from '../lib/program.ts';
-import { nameOfValue, type Command, type Host } from './arguments.ts';
+import { nameOfValue, type CommandOf, type Host } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { logFor, serve, tellStartFailed, type Start } from './serve.ts';
 import { describeUnknown, describeUnused, unknownVariables, unusedVariables } from './variables.ts';
-
-type CommandOf<Kind extends Command['kind']> = Extract<Command, { readonly kind: Kind }>;
 
 /** Checks a file, and prints what is wrong or risky in it. @returns the exit code */
 export function printCheck(file: string, host: Host): ExitCode {
@@ -77,7 +75,7 @@ function variablesOfCommand({ upstream }: FlagValues): ReadonlySet<string> {
 
 /** Reads the configuration of flags. @returns it, or `null` after its problems are printed */
 function configOfFlags(
-  { values, sealKeyFile }: Extract<Command, { kind: 'serve-upstream' }>,
+  { values, sealKeyFile }: CommandOf<'serve-upstream'>,
   words: readonly string[],
   host: Host,
 ): Config | null {

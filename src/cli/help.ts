@@ -113,36 +113,36 @@ a second one stops it at once. With --config, SIGHUP loads the file again, as th
 does when the file changes. Without a file, or if a terminal is attached, SIGHUP acts as SIGTERM.
 `;
 
-const PROBE_CODES = columns([
-  [String(EXIT.ok), 'the server speaks MCP'],
-  [String(EXIT.usage), 'wrong flags or arguments'],
-  [
-    String(EXIT.upstream),
-    'the server does not speak MCP, refuses the request, or cannot be reached',
-  ],
-]);
-
-const TOP_CODES = columns([
-  [String(EXIT.ok), 'done'],
-  [String(EXIT.usage), 'wrong flags or arguments'],
-  [String(EXIT.upstream), 'with --once: the admin listener cannot be read'],
-]);
-
-const CHECK_CODES = columns([
-  [String(EXIT.ok), 'the file is valid; there may be warnings'],
-  [String(EXIT.checkFailed), 'the file cannot be read, or has problems'],
-  [String(EXIT.usage), 'wrong flags or arguments'],
-]);
+/** What the exit codes of a command mean, where they are more than success and failure. */
+const CODES: Partial<Record<CommandName, string>> = {
+  serve: columns(EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning])),
+  check: columns([
+    [String(EXIT.ok), 'the file is valid; there may be warnings'],
+    [String(EXIT.checkFailed), 'the file cannot be read, or has problems'],
+    [String(EXIT.usage), 'wrong flags or arguments'],
+  ]),
+  probe: columns([
+    [String(EXIT.ok), 'the server speaks MCP'],
+    [String(EXIT.usage), 'wrong flags or arguments'],
+    [
+      String(EXIT.upstream),
+      'the server does not speak MCP, refuses the request, or cannot be reached',
+    ],
+  ]),
+  top: columns([
+    [String(EXIT.ok), 'done'],
+    [String(EXIT.usage), 'wrong flags or arguments'],
+    [String(EXIT.upstream), 'with --once: the admin listener cannot be read'],
+  ]),
+};
 
 /** Formats the help of a command. */
 export function helpFor(command: CommandName): string {
-  const flags = `Flags:\n${columns(FLAGS[command].map(flagLine))}`;
-  if (command === 'probe') return `${TEXTS.probe}\n${flags}\nExit codes:\n${PROBE_CODES}`;
-  if (command === 'top') return `${TEXTS.top}\n${flags}\nExit codes:\n${TOP_CODES}`;
-  if (command === 'check') return `${TEXTS.check}\n${flags}\nExit codes:\n${CHECK_CODES}`;
-  if (command !== 'serve') return `${TEXTS[command]}\n${flags}`;
-  const codes = columns(EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning]));
-  return `${TEXTS.serve}\n${flags}\n${AFTERWORD}\nExit codes:\n${codes}`;
+  const parts = [TEXTS[command], `Flags:\n${columns(FLAGS[command].map(flagLine))}`];
+  if (command === 'serve') parts.push(AFTERWORD);
+  const codes = CODES[command];
+  if (codes !== undefined) parts.push(`Exit codes:\n${codes}`);
+  return parts.join('\n');
 }
 
 function flagLine({ name, short, value, fallback, env, meaning }: Flag): [string, string] {
@@ -154,7 +154,7 @@ function flagLine({ name, short, value, fallback, env, meaning }: Flag): [string
   return [left, notes.length === 0 ? meaning : `${meaning} (${notes.join('; ')})`];
 }
 
-function columns(rows: readonly (readonly [string, string])[]): string {
+function columns(rows: readonly (readonly [left: string, right: string])[]): string {
   const width = Math.max(...rows.map(([left]) => left.length));
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('');
 }

@@ -6,11 +6,10 @@ import { validate } from '../config/load/validate.ts';
 import { jsonText, reportText } from '../probe/print.ts';
 import { ProbeFailure } from '../probe/probe-failure.ts';
 import { probe } from '../probe/probe.ts';
-import type { Command } from './arguments.ts';
+import type { CommandOf, Host } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
-import type { Host } from './arguments.ts';
 
-export type ProbeCommand = Extract<Command, { kind: 'probe' }>;
+export type ProbeCommand = CommandOf<'probe'>;
 
 const DRAW_EVERY_MS = 1_000;
 const CLEAR_LINE = '\r\u001b[K';

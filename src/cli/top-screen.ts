@@ -16,8 +16,13 @@ export interface Screen {
 }
 
 type LineStyle = 'plain' | 'quiet' | 'bold' | 'bad' | 'good';
-const CODES: Readonly<Record<LineStyle, string>> = {
-  ...{ plain: '', quiet: '2', bold: '1', bad: '31', good: '32' },
+/** SGR codes. */
+const CODES: Readonly<Record<LineStyle, number>> = {
+  plain: 0,
+  quiet: 2,
+  bold: 1,
+  bad: 31,
+  good: 32,
 };
 
 interface ScreenLine {
@@ -30,8 +35,8 @@ export function screenOf(snapshot: LiveSnapshot, screen: Screen): string[] {
   const lines = [...headOf(snapshot), ...routesOf(snapshot), ...callsOf(snapshot)];
   return lines.slice(0, screen.rows).map(({ text, style }) => {
     const cut = [...text].slice(0, screen.columns).join('').trimEnd();
-    const code = CODES[style];
-    return screen.isColored && code !== '' ? `\u001b[${code}m${cut}\u001b[0m` : cut;
+    const isPainted = screen.isColored && style !== 'plain';
+    return isPainted ? `\u001b[${CODES[style]}m${cut}\u001b[0m` : cut;
   });
 }
 

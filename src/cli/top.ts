@@ -1,7 +1,7 @@
 /** `mrtr-gateway top`: the live page of a gateway in a terminal. */
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import { liveSnapshot, shownProblem, type LiveSnapshot } from '../ops/live/snapshot.ts';
-import type { Command, Host } from './arguments.ts';
+import type { CommandOf, Host } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { screenOf } from './top-screen.ts';
 
@@ -16,7 +16,7 @@ const CTRL_C = '\u0003';
 
 /** Shows what happens now: once, or on a terminal until `q` or Ctrl-C. @returns the exit code */
 export async function top(
-  { url, once }: Extract<Command, { kind: 'top' }>,
+  { url, once }: CommandOf<'top'>,
   host: Host,
   clock: Clock = systemClock,
 ): Promise<ExitCode> {
