@@ -4,9 +4,8 @@ import { WITHOUT_SCHEMAS } from '../lib/http.ts';
 import { Registry } from 'prom-client';
 import type { Clock } from '../lib/clock.ts';
 import { LiveFeed } from './live/feed.ts';
-import { serveLive } from './live/routes.ts';
+import { serveLive, type LiveActions } from './live/routes.ts';
 import type { LiveSnapshot } from './live/snapshot.ts';
-import type { StopOrder } from './live/stop.ts';
 
 export interface Readiness {
   readonly status: 'ready' | 'not ready' | 'draining';
@@ -22,7 +21,7 @@ export interface Readiness {
 const RETRY_AFTER_SECONDS = 1;
 
 /** What the admin listener shows. */
-export interface AdminSource {
+export interface AdminSource extends LiveActions {
   /** Resolves to false if a part of the gateway does not respond. */
   health(): Promise<boolean>;
   readiness(): Promise<Readiness>;
@@ -30,10 +29,6 @@ export interface AdminSource {
   metrics(): Promise<string>;
   /** What the live page shows. */
   live(): Promise<LiveSnapshot>;
-  /** Whether the operator allows to cancel calls from the live page. */
-  mayStop(): boolean;
-  /** Cancels a call that waits for its client, wherever it is. Resolves to false if it waits nowhere. */
-  stop(order: StopOrder): Promise<boolean>;
 }
 
 /**

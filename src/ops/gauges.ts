@@ -128,7 +128,10 @@ function gauge(
   value: () => number | null,
 ): void {
   new Gauge({
-    ...{ name, help, aggregator, registers: [registry] },
+    name,
+    help,
+    aggregator,
+    registers: [registry],
     collect() {
       const now = value();
       if (now === null) this.remove();
@@ -145,7 +148,11 @@ function byRoute(
   aggregator: 'min' | 'sum' = 'sum',
 ): void {
   new Gauge({
-    ...{ name, help, aggregator, labelNames: ['route'], registers: [registry] },
+    name,
+    help,
+    aggregator,
+    labelNames: ['route'],
+    registers: [registry],
     collect() {
       for (const [route, value] of values()) this.set({ route }, value);
     },

@@ -30,8 +30,7 @@ import {
   type Sampler,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace';
-import type { Environment } from '../lib/program.ts';
-import { VERSION } from '../lib/program.ts';
+import { VERSION, type Environment } from '../lib/program.ts';
 import type { Log } from './log.ts';
 import type {
   EntrySpanOptions,
@@ -129,7 +128,10 @@ function contextOf({ traceId, spanId, traceFlags, traceState }: SpanContext): Tr
 function spanContextOf({ traceparent, tracestate }: TraceContext): SpanContext | null {
   const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-');
   const context: SpanContext = {
-    ...{ traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true },
+    traceId,
+    spanId,
+    traceFlags: Number.parseInt(flags, 16),
+    isRemote: true,
     ...(tracestate === undefined ? {} : { traceState: createTraceState(tracestate) }),
   };
   return isSpanContextValid(context) ? context : null;

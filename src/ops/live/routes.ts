@@ -20,7 +20,9 @@ const NOT_WAITING = { status: 'no such call waits for its client, or its stream 
 
 /** What the operator can do. */
 export interface LiveActions {
+  /** Whether the operator allows to cancel calls from the live page. */
   mayStop(): boolean;
+  /** Cancels a call that waits for its client, wherever it is. Resolves to false if it waits nowhere. */
   stop(order: StopOrder): Promise<boolean>;
 }
 
