@@ -1,4 +1,4 @@
-/** Caches the tools of a server as one caller sees them, and which of them demand a task. */
+/** The tools of a server as one caller sees them, and which of them demand a task: both are cached. */
 import type { Clock, Closed } from '../lib/clock.ts';
 import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { clientKey } from './list-cache.ts';
@@ -6,8 +6,8 @@ import type { CallReply, EdgeRequest } from '../model/request.ts';
 import { LruMap } from '../lib/containers.ts';
 import { isTaskTool } from '../protocol/task.ts';
 
-export interface ToolCatalogueOptions {
-  /** Serves `tools/list` as for a client. Never rejects. */
+export interface ToolCacheOptions {
+  /** Serves `tools/list`. Never rejects. */
   readonly list: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
   /** After this long the server is asked again, in ms. */
   readonly ttlMs: number;
@@ -23,10 +23,11 @@ interface Lookup {
 }
 
 export class ToolCatalogue {
-  readonly #options: ToolCatalogueOptions;
+  readonly #options: ToolCacheOptions;
   readonly #lookups: LruMap<string, Lookup>;
 
-  constructor(options: ToolCatalogueOptions) {
+  /** @param options whose `list` serves as for a client */
+  constructor(options: ToolCacheOptions) {
     this.#options = options;
     this.#lookups = new LruMap(options.maxCallers);
   }
@@ -61,8 +62,7 @@ export class ToolCatalogue {
   }
 
   async #look(request: EdgeRequest): Promise<Tools> {
-    const listing = { ...request, method: 'tools/list', params: {}, progressToken: null };
-    const answer = await this.#options.list(listing, new AbortController().signal);
+    const answer = await listTools(this.#options, request);
     const tools = answer.kind === 'result' ? answer.result['tools'] : null;
     const named = new Map<string, JsonObject>();
     for (const tool of Array.isArray(tools) ? tools : []) {
@@ -82,13 +82,10 @@ export function isRepeatable(tool: JsonObject | null): boolean {
   return annotations['readOnlyHint'] === true || annotations['idempotentHint'] === true;
 }
 
-export interface TaskToolsOptions {
-  /** Asks the server for its tools, which `learn` is told of. Never rejects. */
-  readonly list: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
-  /** After this long the server is asked again, in ms. */
-  readonly ttlMs: number;
-  readonly maxCallers: number;
-  readonly clock: Clock;
+/** Lists the tools for a caller, whose request is another one. */
+function listTools({ list }: ToolCacheOptions, request: EdgeRequest): Promise<CallReply> {
+  const listing = { ...request, method: 'tools/list', params: {}, progressToken: null };
+  return list(listing, new AbortController().signal);
 }
 
 interface KnownTools {
@@ -102,12 +99,13 @@ interface KnownTools {
  * do not say it: `execution` is not a member of a modern tool.
  */
 export class TaskTools {
-  readonly #options: TaskToolsOptions;
+  readonly #options: ToolCacheOptions;
   readonly #known: LruMap<string, KnownTools>;
   /** Lists that are on their way. */
   readonly #asking = new Map<string, Promise<unknown>>();
 
-  constructor(options: TaskToolsOptions) {
+  /** @param options whose `list` asks the server, and has `learn` called */
+  constructor(options: ToolCacheOptions) {
     this.#options = options;
     this.#known = new LruMap(options.maxCallers);
   }
@@ -148,10 +146,7 @@ export class TaskTools {
   #ask(key: string, request: EdgeRequest): Promise<unknown> {
     const running = this.#asking.get(key);
     if (running !== undefined) return running;
-    const listing = { ...request, method: 'tools/list', params: {}, progressToken: null };
-    const asking = this.#options
-      .list(listing, new AbortController().signal)
-      .finally(() => this.#asking.delete(key));
+    const asking = listTools(this.#options, request).finally(() => this.#asking.delete(key));
     this.#asking.set(key, asking);
     return asking;
   }
