@@ -44,15 +44,7 @@ export async function ask(
   { http, deadline, requestTimeoutMs }: ProbeTarget,
   { id, method, params, headers }: ProbeRequest,
 ): Promise<ProbeResponse> {
-  const request = {
-    method: 'POST',
-    headers: {
-      ...headers,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
-  } as const;
+  const request = postOf(headers, { id, method, params });
   try {
     const { head, messages, eventIds } = await deadline.within(requestTimeoutMs, (signal) => {
       return readUntilReply(http, request, id, LINGER_MS, signal).done;
@@ -65,6 +57,19 @@ export async function ask(
     if (httpStatus === undefined) throw error;
     return { status: httpStatus, mediaType: '', sessionId: null, eventIds: [], reply: null };
   }
+}
+
+/** Builds the POST of a message. */
+export function postOf(headers: Readonly<Record<string, string>>, message: JsonObject) {
+  return {
+    method: 'POST',
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+  } as const;
 }
 
 /** Sends a request and reads the response until the reply to the JSON-RPC request with this id. */

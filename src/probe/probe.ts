@@ -5,21 +5,13 @@
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
-import { objectMember, type JsonObject } from '../protocol/json.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
-import { readListings } from '../upstream/discovery/listings.ts';
 import { onlyModern } from '../upstream/discovery/modern-side.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/program.ts';
 import { advise } from './advice.ts';
 import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
-import {
-  ALL_CAPABILITIES,
-  probeLegacy,
-  probeModern,
-  serverName,
-  type ServerFindings,
-} from './legacy.ts';
+import { probeLegacy, probeModern, probeStdio } from './findings.ts';
 import { clean } from './print.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
 import type { RealCall } from './named-call.ts';
@@ -146,33 +138,6 @@ function overStdio(config: StdioUpstreamConfig, timeoutMs: number, deadline: Dea
     },
     close: () => upstream.close(),
   };
-}
-
-/** Asks a server over stdio, in one process. @throws UpstreamFailure if no session can be opened */
-async function probeStdio(upstream: StdioUpstream): Promise<ServerFindings> {
-  const asked = { profile: ALL_CAPABILITIES, clientInfo: null, headers: {} };
-  const session = await upstream.openSession(asked);
-  try {
-    const { protocolVersion, capabilities, raw } = session.initializeResult;
-    const list = (method: string, params: JsonObject) => session.request(method, params, {});
-    return {
-      modern: false,
-      served: 'bridged',
-      onlyModern: [],
-      transport: 'stdio',
-      revision: protocolVersion,
-      supportedRevisions: null,
-      server: serverName(objectMember(raw, 'serverInfo')),
-      capabilities,
-      sessions: { kind: 'process', withoutId: 'not-tried', deleteStatus: null },
-      standaloneStream: { offered: 'built-in', httpStatus: null },
-      resumption: { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null },
-      realCall: null,
-      ...(await readListings(capabilities, list)),
-    };
-  } finally {
-    await session.close();
-  }
 }
 
 /** Resolves after the timeout and the time for ending the session. */

@@ -7,7 +7,7 @@ import { nearest } from '../config/load/problem.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { Listing, ToolEntry } from '../upstream/discovery/listings.ts';
-import { readUntil, replyIn, type ProbeTarget } from './ask.ts';
+import { postOf, readUntil, replyIn, type ProbeTarget } from './ask.ts';
 import type { RealCall } from './named-call.ts';
 import { clean } from './print.ts';
 import { ProbeFailure } from './probe-failure.ts';
@@ -158,16 +158,4 @@ function send(
   message: JsonObject,
 ): Promise<void> {
   return deadline.within(CANCEL_WAIT_MS, () => http.sendForStatus(postOf(headers, message)));
-}
-
-function postOf(headers: Readonly<Record<string, string>>, message: JsonObject) {
-  return {
-    method: 'POST',
-    headers: {
-      ...headers,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
-  } as const;
 }

@@ -1,4 +1,7 @@
-/** Probes a legacy server in one session, and ends the session; or a server that speaks 2026-07-28 itself, without one. */
+/**
+ * Finds out what a server supports: a legacy one over HTTP or stdio in one session, which is then ended, and one that speaks
+ * 2026-07-28 itself without a session.
+ */
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import {
@@ -11,7 +14,8 @@ import { StreamableHttpTransport } from '../upstream/transport/streamable-http.t
 import type { TransportListener } from '../upstream/transport/transport.ts';
 import type { LegacyTransport } from '../upstream/discovery/detection.ts';
 import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
-import { readListings } from '../upstream/discovery/listings.ts';
+import { readListings, type Listings } from '../upstream/discovery/listings.ts';
+import type { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import type {
   Findings,
   RealCallReport,
@@ -28,7 +32,7 @@ import { Meta, MODERN_REVISION } from '../protocol/meta.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
 
 /** Some servers offer more to a client with these capabilities. The probe refuses their questions. */
-export const ALL_CAPABILITIES: ClientProfile = {
+const ALL_CAPABILITIES: ClientProfile = {
   ...EMPTY_PROFILE,
   elicitationForm: true,
   elicitationUrl: true,
@@ -38,26 +42,30 @@ export const ALL_CAPABILITIES: ClientProfile = {
 };
 
 const WITHOUT_ID_PING = 900_002;
+const NOT_RESUMED: ResumptionReport = {
+  eventIds: 'not-tried',
+  lastEventId: 'not-tried',
+  httpStatus: null,
+};
 /** Longer than any probe: the session sends no pings of its own. */
 const NO_PINGS_MS = 24 * 3_600_000;
 
-export interface LegacyProbe extends ProbeTarget {
+interface LegacyProbe extends ProbeTarget {
   readonly kind: LegacyTransport;
   readonly call: RealCall | null;
 }
 
 /** What is found out from the server itself. */
-export type ServerFindings = Omit<Findings, 'format' | 'url' | 'command'>;
+type ServerFindings = Omit<Findings, 'format' | 'url' | 'command'>;
 
 /** Probes the server. @throws UpstreamFailure if no session can be opened, ProbeFailure if the server lacks the tool to call */
 export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   const { http, kind, deadline } = probe;
   const session = await Session.open(connector(probe), sessionOptions(probe), deadline);
   try {
-    const { protocolVersion, capabilities, raw } = session.initializeResult;
-    const list = (method: string, params: JsonObject) => session.request(method, params, {});
+    const { protocolVersion } = session.initializeResult;
     const [listings, resumption, withoutId] = await Promise.all([
-      readListings(capabilities, list),
+      listingsOf(session),
       resumptionOf(probe, protocolVersion),
       pingWithoutId(probe, protocolVersion),
     ]);
@@ -66,14 +74,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
     const standaloneStream = standaloneStreamOf(probe, session.standaloneStreamOpen);
     await session.close();
     return {
-      modern: false,
-      served: 'bridged',
-      onlyModern: [],
-      transport: kind,
-      revision: protocolVersion,
-      supportedRevisions: null,
-      server: serverName(objectMember(raw, 'serverInfo')),
-      capabilities,
+      ...bridged(kind, session),
       sessions: sessionsOf(http, kind, withoutId),
       standaloneStream,
       resumption,
@@ -85,8 +86,46 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   }
 }
 
+/** Asks a server over stdio, in one process. @throws UpstreamFailure if no session can be opened */
+export async function probeStdio(upstream: StdioUpstream): Promise<ServerFindings> {
+  const asked = { profile: ALL_CAPABILITIES, clientInfo: null, headers: {} };
+  const session = await upstream.openSession(asked);
+  try {
+    return {
+      ...bridged('stdio', session),
+      sessions: { kind: 'process', withoutId: 'not-tried', deleteStatus: null },
+      standaloneStream: { offered: 'built-in', httpStatus: null },
+      resumption: NOT_RESUMED,
+      realCall: null,
+      ...(await listingsOf(session)),
+    };
+  } finally {
+    await session.close();
+  }
+}
+
+/** Returns what a session shows of its server, which the gateway bridges. */
+function bridged(transport: Findings['transport'], { initializeResult }: Session) {
+  const { protocolVersion, capabilities, raw } = initializeResult;
+  return {
+    modern: false,
+    served: 'bridged',
+    onlyModern: [],
+    transport,
+    revision: protocolVersion,
+    supportedRevisions: null,
+    server: serverName(objectMember(raw, 'serverInfo')),
+    capabilities,
+  } as const;
+}
+
+function listingsOf(session: Session): Promise<Listings> {
+  const { capabilities } = session.initializeResult;
+  return readListings(capabilities, (method, params) => session.request(method, params, {}));
+}
+
 /** Reads the names of an `Implementation`, which can be malformed. */
-export function serverName(info: JsonObject | undefined): ServerName {
+function serverName(info: JsonObject | undefined): ServerName {
   const member = (name: string) => {
     const value = info?.[name];
     return typeof value === 'string' ? value.slice(0, 200) : null;
@@ -126,10 +165,7 @@ function messageHeaders(sessionId: string | null, revision: string): Record<stri
 }
 
 function resumptionOf(probe: LegacyProbe, revision: string): Promise<ResumptionReport> {
-  if (probe.kind === 'http-sse') {
-    const never = { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null } as const;
-    return Promise.resolve(never);
-  }
+  if (probe.kind === 'http-sse') return Promise.resolve(NOT_RESUMED);
   return tryResumption(probe, messageHeaders(probe.http.sessionId, revision));
 }
 
@@ -219,7 +255,7 @@ export async function probeModern(probe: ProbeTarget): Promise<ServerFindings> {
     capabilities,
     sessions: { kind: 'none', withoutId: 'not-tried', deleteStatus: null },
     standaloneStream: { offered: 'not-tried', httpStatus: null },
-    resumption: { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null },
+    resumption: NOT_RESUMED,
     realCall: null,
     ...(await readListings(capabilities, request)),
   };
