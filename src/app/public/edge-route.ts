@@ -35,41 +35,39 @@ export function edgeRoute(
 ): EdgeRoute {
   const { id, path } = route.config;
   const { tasks } = route;
+  const { upstream } = route.server;
   return {
     id,
     path,
     isModern: ({ headers }) => {
-      const known = route.server.upstream.knownKind;
+      const known = upstream.knownKind;
       if (known !== null) return known === 'modern';
-      const kind = route.server.upstream.detect(headers).catch(() => null);
+      const kind = upstream.detect(headers).catch(() => null);
       const found = Promise.race([kind, sleep(clock, ERA_WAIT_MS)]);
       const isModern = found.then((era) => era === 'modern');
       return pending.add(isModern, false).finally(openResponses.open());
     },
     isLegacyNow: async ({ headers }) => {
-      if (!route.server.upstream.doubt()) return false;
-      const kind = await route.server.upstream.greet(headers).catch(() => null);
+      if (!upstream.doubt()) return false;
+      const kind = await upstream.greet(headers).catch(() => null);
       return kind !== null && kind !== 'modern';
     },
     identify: callers.identify,
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => pending.add(route.discovery.discover(request), STOPPED_REPLY),
     forward: (request, closed) => {
-      const list = () => route.lists.list(request, closed);
+      const list = () => route.catalogue.lists.list(request, closed);
       return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED_REPLY);
     },
     parameterHeaders: (request, rawHeaders) =>
       route.config.tools.parameterHeaders === 'strip'
         ? null
-        : parameterHeaders(route.catalogue, request, rawHeaders),
-    // Only a call whose client knows tasks can become one.
-    call: (request, leg) =>
-      whenAdmitted(route.admission, request, leg.closed, () =>
-        (request.profile.tasks === true && tasks !== null ? tasks : route.calls).serve(
-          request,
-          leg,
-        ),
-      ),
+        : parameterHeaders(route.catalogue.tools, request, rawHeaders),
+    call: (request, leg) => {
+      // Only a call whose client knows tasks can become one.
+      const calls = request.profile.tasks === true && tasks !== null ? tasks : route.calls;
+      return whenAdmitted(route.admission, request, leg.closed, () => calls.serve(request, leg));
+    },
     task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
     listen: (request, id, leg) =>

@@ -2,8 +2,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Calls } from '../../calls/calls.ts';
 import { Discovery } from '../../catalogue/discovery.ts';
-import type { ListCache } from '../../catalogue/list-cache.ts';
-import type { ToolCatalogue } from '../../catalogue/tools.ts';
 import type { Config, RouteConfig } from '../../config/schema.ts';
 import { TokenExchange } from '../../identity/token-exchange.ts';
 import { Admission, limitLog } from '../../limits/admission.ts';
@@ -31,10 +29,7 @@ export interface Route {
   readonly calls: Calls;
   /** `null` if no tasks are offered. */
   readonly tasks: Tasks | null;
-  /** Serves a request that asks nothing in this process. Never rejects. */
-  readonly forward: RouteCatalogue['forward'];
-  readonly lists: ListCache;
-  readonly catalogue: ToolCatalogue;
+  readonly catalogue: RouteCatalogue;
   readonly discovery: Discovery;
   readonly subscriptions: Subscriptions;
   /** Decides which requests are served. */
@@ -93,9 +88,7 @@ export function createRoute(
     server,
     calls,
     tasks,
-    forward: catalogue.forward,
-    lists: catalogue.lists,
-    catalogue: catalogue.tools,
+    catalogue,
     discovery: createDiscovery(server, places !== null, shared),
     subscriptions: keepsListeners
       ? kept.subscriptions

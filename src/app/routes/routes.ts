@@ -65,7 +65,7 @@ export class Routes {
  * home is here.
  */
 async function serveRelayedBy(
-  { calls, tasks, server, forward }: Route,
+  { calls, tasks, server, catalogue }: Route,
   request: EdgeRequest,
   leg: Leg,
 ): Promise<RelayedHandle | null> {
@@ -74,5 +74,5 @@ async function serveRelayedBy(
     return (tasks ?? calls).serveRelayed(request, leg);
   }
   if (!(await server.pool.isHome(sessionOwnerOf(request)))) return null;
-  return { begin: () => forward(request, leg.closed), sendClientBack: () => {} };
+  return { begin: () => catalogue.forward(request, leg.closed), sendClientBack: () => {} };
 }
