@@ -13,7 +13,7 @@ import { lookEverywhere, OtherGateways, type LiveProcess, type LiveView } from '
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
 import { PublicListener } from './public/public-listener.ts';
-import { readinessAtStart } from './readiness.ts';
+import { ProcessReadiness, readinessAtStart } from './readiness.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
 import type { Replica } from './replica/replica.ts';
@@ -151,15 +151,11 @@ export async function openGateway(
     }
   });
 
-  let isListening = false;
-  let draining = false;
-  let wasReady = shares?.wasReady ?? false;
-  // Once it was, readiness no longer depends on servers: they can fail, and a reload can add one that is down.
-  const isReady = (): boolean => {
-    const isUsable = isListening && (generations.current?.identity.problem ?? null) === null;
-    wasReady ||= isUsable && routes.configured.every(({ server }) => server.availability.ready);
-    return isUsable && wasReady;
-  };
+  const readiness = new ProcessReadiness(
+    routes,
+    () => generations.current?.identity.problem ?? null,
+    shares?.wasReady ?? false,
+  );
   const close = async () => {
     await listener.close();
     await replica.close();
@@ -167,19 +163,9 @@ export async function openGateway(
     services.close();
     await shared.tracer?.close();
   };
-  const readiness = (): Readiness => {
-    const problem = generations.current?.identity.problem ?? null;
-    return {
-      status: draining ? 'draining' : isReady() ? 'ready' : 'not ready',
-      ...(problem !== null && { identity: problem }),
-      routes: Object.fromEntries(
-        routes.configured.map(({ config, server }) => [config.id, server.availability.status]),
-      ),
-    };
-  };
   const { boot } = replica.owner;
   const live: LiveProcess = {
-    live: () => livePartOf({ boot, status: readiness().status, routes, metrics, outcomes }),
+    live: () => livePartOf({ boot, status: readiness.state().status, routes, metrics, outcomes }),
     stop: (order) => mayStop(shared.config) && routes.stop(order),
   };
   routes.live = live;
@@ -190,31 +176,35 @@ export async function openGateway(
     clock,
   });
   return {
-    ...{ ...live, replica, metrics, readiness, others },
+    ...live,
+    replica,
+    metrics,
+    others,
+    readiness: () => readiness.state(),
     get config() {
       return shared.config;
     },
     listen: async (at, options) => {
       await first.start();
       const origin = await listener.listen(at, options);
-      isListening = true;
+      readiness.isListening = true;
       return origin;
     },
     prepare: async (next) => {
       const prepared = await generations.prepare(next);
       return {
         commit: () => {
-          if (draining) return void generations.abandon(prepared);
+          if (readiness.isDraining) return void generations.abandon(prepared);
           // Nobody may have asked so far.
-          isReady();
+          readiness.isReady();
           generations.commit(prepared);
         },
         abandon: () => generations.abandon(prepared),
       };
     },
     drain: async () => {
-      if (draining) return;
-      draining = true;
+      if (readiness.isDraining) return;
+      readiness.isDraining = true;
       listener.stopKeepingConnections();
       const { latest, all } = routes;
       await drainCalls({

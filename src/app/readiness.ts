@@ -1,6 +1,48 @@
 /** Whether load balancers can send requests to a gateway, and what it waits for at its start. */
 import type { Config } from '../config/schema.ts';
 import type { Readiness } from '../ops/admin.ts';
+import type { Routes } from './routes/routes.ts';
+
+/** The readiness of one process that has its routes. */
+export class ProcessReadiness {
+  isListening = false;
+  isDraining = false;
+  readonly #routes: Routes;
+  readonly #identityProblem: () => string | null;
+  #wasReady: boolean;
+
+  /**
+   * @param identityProblem returns what keeps the process from identifying callers; `null` if nothing does
+   * @param wasReady whether the gateway was ready before this process started
+   */
+  constructor(routes: Routes, identityProblem: () => string | null, wasReady: boolean) {
+    this.#routes = routes;
+    this.#identityProblem = identityProblem;
+    this.#wasReady = wasReady;
+  }
+
+  /** Once it was, readiness no longer depends on servers: they can fail, and a reload can add one that is down. */
+  isReady(): boolean {
+    const { configured } = this.#routes;
+    const isUsable = this.isListening && this.#identityProblem() === null;
+    this.#wasReady ||= isUsable && configured.every(({ server }) => server.availability.ready);
+    return isUsable && this.#wasReady;
+  }
+
+  state(): Readiness {
+    const problem = this.#identityProblem();
+    return {
+      status: this.isDraining ? 'draining' : this.isReady() ? 'ready' : 'not ready',
+      ...(problem !== null && { identity: problem }),
+      routes: Object.fromEntries(
+        this.#routes.configured.map(({ config, server }) => [
+          config.id,
+          server.availability.status,
+        ]),
+      ),
+    };
+  }
+}
 
 /**
  * Returns the readiness of a gateway that has no routes yet.
