@@ -93,11 +93,24 @@ export class OtherGateways {
 
 /** A request of no client: nobody has this key. */
 function requestOf(method: string, params: JsonObject): EdgeRequest {
-  const anonymous = { kind: 'anonymous', principal: null, principalKey: LOOK } as const;
   return {
-    ...{ method, params, forwardedMeta: {}, profile: EMPTY_PROFILE, clientInfo: null },
-    ...{ logLevel: null, progressToken: null, inputResponses: null, requestState: null },
-    caller: { ...anonymous, credentialsKey: '', conversation: null, headers: {} },
+    method,
+    params,
+    forwardedMeta: {},
+    profile: EMPTY_PROFILE,
+    clientInfo: null,
+    logLevel: null,
+    progressToken: null,
+    inputResponses: null,
+    requestState: null,
+    caller: {
+      kind: 'anonymous',
+      principal: null,
+      principalKey: LOOK,
+      credentialsKey: '',
+      conversation: null,
+      headers: {},
+    },
   };
 }
 

@@ -101,19 +101,12 @@ export function sessionsOf(
       seal: (mark, plain, request) => seal.seal(mark, plain, principalOf(request)),
       open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
       isMessagePath: (path) =>
-        routes.some(
-          ({
-            server: {
-              http: {
-                upstream: { messagePaths, knownKind },
-                config,
-              },
-            },
-          }) =>
-            // Over Streamable HTTP, a message without a session is posted to the endpoint.
-            (knownKind === 'http-sse' || config.url.pathname !== path) &&
-            (messagePaths.has(path) || messagePaths.resembles(path)),
-        ),
+        routes.some(({ server: { http } }) => {
+          const { messagePaths, knownKind } = http.upstream;
+          // Over Streamable HTTP, a message without a session is posted to the endpoint.
+          if (knownKind !== 'http-sse' && http.config.url.pathname === path) return false;
+          return messagePaths.has(path) || messagePaths.resembles(path);
+        }),
     },
     onForeignSession: () => log.event('passthrough.session_refused', { route: id }),
   };

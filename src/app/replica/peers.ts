@@ -38,9 +38,12 @@ export function createPeers(
 ): HomePeers | null {
   const addresses = relay?.peers ?? null;
   if (addresses === null) return null;
-  const ring = sealKeys.ring('peers');
   const peers = new Peers({
-    ...{ addresses, name, boots, ring, clock },
+    addresses,
+    name,
+    boots,
+    ring: sealKeys.ring('peers'),
+    clock,
     onUp: (peer) => log.event('peer.up', { peer }),
     onDown: (peer, problem) => log.event('peer.down', { peer, problem }),
   });

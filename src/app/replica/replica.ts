@@ -160,10 +160,15 @@ async function createRelay(
   const { relay, limits } = config;
   const { siblings, sealKeys, openResponses, clock } = services;
   const options = {
-    ...{ boot, serveRelayed, openResponses, clock, owners: new OwnerActivity(clock) },
-    ...{ ring: sealKeys.ring('relay'), frames: sealKeys.ring('frames') },
-    ...{ maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES },
-    ...{ maxReplyBytes: MAX_REPLY_BYTES },
+    boot,
+    serveRelayed,
+    owners: new OwnerActivity(clock),
+    ring: sealKeys.ring('relay'),
+    frames: sealKeys.ring('frames'),
+    maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES,
+    maxReplyBytes: MAX_REPLY_BYTES,
+    openResponses,
+    clock,
     ...(peers !== null && { peers: peers.peers }),
   };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
@@ -304,7 +309,11 @@ async function openDirectory(
   const { audience } = seal;
   const { RedisDirectory } = await redisModules();
   const directory = new RedisDirectory({
-    ...{ redis, audience, owner, clock, random: Math.random },
+    redis,
+    audience,
+    owner,
+    clock,
+    random: Math.random,
     onClockSample: (sample) => fleetClock?.sample(sample),
   });
   fleetClock?.onSkew((aheadMs) => {

@@ -1,16 +1,12 @@
 /** Where the tasks of a gateway are: who finds them, and what becomes of them when their replica is gone. */
-import type { Config, RouteConfig } from '../../config/schema.ts';
+import type { RouteConfig } from '../../config/schema.ts';
 import { randomId } from '../../lib/crypto.ts';
-import type { Clock } from '../../lib/clock.ts';
-import type { Quota } from '../../lib/counts.ts';
 import type { ClaimStore } from '../../model/directory.ts';
-import type { Log } from '../../ops/log.ts';
-import type { SealKeys } from '../../seal/seal-keys.ts';
 import { SessionSeal } from '../../seal/session-seal.ts';
 import { TaskStore } from '../../tasks/store.ts';
 import { TaskIds, type AddressedOwner } from '../../tasks/task-ids.ts';
 import { Tasks, type TasksOptions } from '../../tasks/tasks.ts';
-import type { Replica } from './replica.ts';
+import type { SharedServices } from '../shared-services.ts';
 
 /**
  * Where tasks are.
@@ -23,27 +19,15 @@ export type TaskPlaces =
   | { readonly type: 'process' }
   | { readonly type: 'owners'; readonly owner: AddressedOwner };
 
-interface ProcessServices {
-  readonly config: Config;
-  readonly replica: Replica;
-  /** Whether other processes can use the same servers. */
-  readonly hasSiblings: boolean;
-}
-
-interface TaskServices
-  extends ProcessServices, Pick<TasksOptions, 'calls' | 'promotion' | 'relay'> {
-  readonly sealKeys: SealKeys;
-  readonly taskQuota: Quota;
-  readonly clock: Clock;
-  readonly log: Log;
-}
+type TaskServices = Pick<TasksOptions, 'calls' | 'promotion' | 'relay'> &
+  Pick<SharedServices, 'config' | 'replica' | 'sealKeys' | 'taskQuota' | 'clock' | 'log'>;
 
 /** Decides where the tasks of a gateway are. */
 export function taskPlacesOf({
   config,
   replica: { directory, homes, owner },
   hasSiblings,
-}: ProcessServices): TaskPlaces {
+}: Pick<SharedServices, 'config' | 'replica' | 'hasSiblings'>): TaskPlaces {
   // Without Redis, workers share a store that no other machine can ask.
   const store = config.relay === null ? homes : directory;
   if (store !== null) return { type: 'store', store };
@@ -64,8 +48,7 @@ export function createTasks(
   services: TaskServices,
   earlier: Tasks | null = null,
 ): Tasks {
-  const { calls, promotion, relay, config, replica, sealKeys, clock, log } = services;
-  const quota = services.taskQuota;
+  const { calls, promotion, relay, config, replica, sealKeys, taskQuota, clock, log } = services;
   const store = places.type === 'store' ? places.store : null;
   const owner = places.type === 'owners' ? places.owner : null;
   const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route });
@@ -74,12 +57,18 @@ export function createTasks(
     log.event('tasks.address_too_long', { route, address: owner.address });
   }
   const options: TasksOptions = {
-    ...{ route, calls, promotion, quota, pollIntervalMs, clock, log },
+    route,
     boot: replica.owner.boot,
+    calls,
+    promotion,
+    quota: taskQuota,
     store: store && new TaskStore(store, sealKeys.ring('task')),
     relay,
     ids,
     randomKey: randomId,
+    pollIntervalMs,
+    clock,
+    log,
   };
   return new Tasks(options, earlier);
 }

@@ -15,8 +15,6 @@ import type {
 } from '../../upstream/legacy-server.ts';
 import type { SharedServices } from '../shared-services.ts';
 import { maxSessions, nameOfServer } from '../settings.ts';
-import type { Clock } from '../../lib/clock.ts';
-import type { WriteBurst } from '../../lib/http.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker } from '../../limits/admission.ts';
@@ -137,17 +135,9 @@ interface FromRoute extends SessionCapacityOptions {
   readonly onChange: (method: string) => void;
 }
 
-interface ServerServices {
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Whether other processes can use the same server. */
-  readonly hasSiblings: boolean;
-  readonly writes: WriteBurst;
-}
-
 function createLegacyServer(
   { id: route, upstream: config }: RouteConfig,
-  { clock, log, hasSiblings, writes }: ServerServices,
+  { clock, log, hasSiblings, writes }: SharedServices,
   fromRoute: FromRoute,
 ): { readonly server: LegacyServer; readonly http: HttpServer | null } {
   const logOneSession = (cause: string) => log.event('upstream.one_session', { route, cause });

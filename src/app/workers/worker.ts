@@ -107,9 +107,15 @@ export class Worker {
       case 'prepare':
         return this.#next(() => this.#prepare(message.request, readConfig(message.config)));
       case 'commit':
-        return this.#next(async (prepared) => (prepared?.commit(), null));
+        return this.#next(async (prepared) => {
+          prepared?.commit();
+          return null;
+        });
       case 'abandon':
-        return this.#next(async (prepared) => (await prepared?.abandon(), null));
+        return this.#next(async (prepared) => {
+          await prepared?.abandon();
+          return null;
+        });
       case 'drain':
         return this.#settle(this.#gateway?.drain() ?? Promise.resolve(), this.#ended.resolve);
       case 'start':
