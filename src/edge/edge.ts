@@ -25,7 +25,7 @@ import {
   type UnnamedRefusal,
 } from './response-writer.ts';
 import type { EdgeOptions, EdgeRoute } from './options.ts';
-import type { ModernRequest } from './request/message.ts';
+import { headerMismatch, refused, type ModernRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
 import { readBody } from './request/body.ts';
 import { endSpan, startSpan } from './request-span.ts';
@@ -170,9 +170,9 @@ export class ModernEndpoint {
     request: EdgeRequest,
     passThrough: (() => void) | null,
   ): Promise<void> {
-    const { clock, openResponses, writes, observe } = this.#options;
+    const { clock, observe } = this.#options;
     const route = this.#route;
-    const { id, method, accepts } = modern;
+    const { id, method, accepts, encode } = modern;
     const startedAtMs = clock.now();
     const { caller, span } = request;
     const checked = this.#check(rawHeaders, modern, request);
@@ -183,19 +183,11 @@ export class ModernEndpoint {
     }
     // The client may have left during the checks, and `close` is emitted only once.
     if (response.destroyed) return;
-    const { commitAfterMs, keepAliveMs, maxBufferedBytes } = this.#options;
-    const writer = new ResponseWriter(response, {
-      id,
-      encode: modern.encode,
-      commitAfterMs,
-      keepAliveMs,
-      jsonOnly: accepts === 'json',
-      maxBufferedBytes,
-      cutWhenBehind: serviceOf(method) === 'listen',
-      clock,
-      openResponses,
-      writes,
-    });
+    const writer = new ResponseWriter(
+      response,
+      { id, encode, jsonOnly: accepts === 'json', cutWhenBehind: serviceOf(method) === 'listen' },
+      this.#options,
+    );
     const reply = await this.#replyTo(request, modern, writer).catch((error: unknown) => {
       // The client still gets a reply.
       this.#logDefect(error, request);
@@ -206,13 +198,8 @@ export class ModernEndpoint {
     if (writer.closed.aborted) return;
     const isChanged = reply.kind === 'failed' && reasonOf(reply.failure) === 'upstream_changed';
     if (isChanged && passThrough !== null && writer.withdraw()) return passThrough();
-    observe(
-      route.id,
-      request,
-      reply,
-      writer.finish(route.published(reply, caller)),
-      clock.now() - startedAtMs,
-    );
+    const sent = writer.finish(route.published(reply, caller));
+    observe(route.id, request, reply, sent, clock.now() - startedAtMs);
   }
 
   /** Checks what the route, the tool and the response require. @returns why the request is refused, or `null` */
@@ -228,7 +215,7 @@ export class ModernEndpoint {
     }
     if (serviceOf(method) === 'listen' && accepts === 'json') return NO_STREAM;
     const mismatch = route.parameterHeaders(request, rawHeaders);
-    return mismatch instanceof Promise ? mismatch.then(headerMismatch) : headerMismatch(mismatch);
+    return mismatch instanceof Promise ? mismatch.then(mismatchRefusal) : mismatchRefusal(mismatch);
   }
 
   #replyTo(
@@ -268,16 +255,15 @@ export class ModernEndpoint {
 const NO_TASKS: CallReply = { kind: 'failed', failure: METHOD_NOT_FOUND };
 
 /** A subscription needs a stream. */
-const NO_STREAM: UnnamedRefusal = {
-  httpStatus: 406,
-  error: { code: ErrorCode.invalidRequest, message: 'Accept must list text/event-stream' },
-};
+const NO_STREAM = refused(
+  406,
+  ErrorCode.invalidRequest,
+  'Accept must list text/event-stream',
+).refusal;
 
 /** @param mismatch what is wrong with the headers; `null` if nothing is */
-function headerMismatch(mismatch: string | null): UnnamedRefusal | null {
-  if (mismatch === null) return null;
-  const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
-  return { httpStatus: 400, error };
+function mismatchRefusal(mismatch: string | null): UnnamedRefusal | null {
+  return mismatch === null ? null : headerMismatch(`Header mismatch: ${mismatch}`).refusal;
 }
 
 /** @returns the caller, or `null` after a refusal */

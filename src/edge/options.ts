@@ -1,8 +1,7 @@
 /** What the edge needs from the rest of the gateway: the services of one route, and the settings of an endpoint. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock, Closed } from '../lib/clock.ts';
-import type { OpenResponses, WriteBurst } from '../lib/http.ts';
+import type { Closed } from '../lib/clock.ts';
 import type { Caller, CallerRefusal, CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tracer } from '../ops/tracing.ts';
@@ -10,7 +9,7 @@ import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
 import type { ReadRequest } from './request/message.ts';
-import type { SentResponse } from './response-writer.ts';
+import type { ResponseSettings, SentResponse } from './response-writer.ts';
 
 /** The services of one route. */
 export interface EdgeRoute {
@@ -55,7 +54,7 @@ export interface EdgeRoute {
 }
 
 /** The settings of one endpoint. */
-export interface EdgeOptions {
+export interface EdgeOptions extends ResponseSettings {
   /** Reads a request of the wire that is spoken on this path. Never throws. */
   readonly read: (request: IncomingMessage, body: Uint8Array, caller: Caller) => ReadRequest;
   /** Called for a request that is refused because its client is a legacy one. */
@@ -63,14 +62,6 @@ export interface EdgeOptions {
   readonly maxBodyBytes: number;
   /** Called before a body is read. */
   readonly beforeBody: (response: ServerResponse) => void;
-  readonly commitAfterMs: number;
-  readonly keepAliveMs: number;
-  /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
-  readonly maxBufferedBytes: number;
-  readonly openResponses: OpenResponses;
-  /** Makes the writes of responses. */
-  readonly writes: WriteBurst;
-  readonly clock: Clock;
   readonly log: Log;
   /** `null` if no traces are exported. */
   readonly tracer: Tracer | null;

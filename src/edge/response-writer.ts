@@ -26,24 +26,29 @@ export function finalReply(reply: CallReply): WireReply {
   return { members: { error: { ...error } }, httpStatus, headers };
 }
 
-export interface ResponseOptions {
-  readonly id: ClientRequestId;
-  readonly encode: (reply: CallReply) => WireReply;
+/** What all responses of an endpoint have in common. */
+export interface ResponseSettings {
   /** How long to wait for the reply before the response becomes an event stream, in ms. */
   readonly commitAfterMs: number;
   /** The interval of keep-alive comments on the stream, in ms. */
   readonly keepAliveMs: number;
-  /** The client accepts JSON only: no stream, and so no notifications. */
-  readonly jsonOnly: boolean;
   /** If more bytes wait, the client is behind. */
   readonly maxBufferedBytes: number;
-  /** Disconnects a client that is behind. For streams whose source cannot be paused. */
-  readonly cutWhenBehind: boolean;
   readonly clock: Clock;
-  /** Counts the response until it is over. */
+  /** Counts each response until it is over. */
   readonly openResponses: OpenResponses;
   /** Makes the writes of responses. */
   readonly writes: WriteBurst;
+}
+
+/** One response. */
+export interface ResponseOptions {
+  readonly id: ClientRequestId;
+  readonly encode: (reply: CallReply) => WireReply;
+  /** The client accepts JSON only: no stream, and so no notifications. */
+  readonly jsonOnly: boolean;
+  /** Disconnects a client that is behind. For streams whose source cannot be paused. */
+  readonly cutWhenBehind: boolean;
 }
 
 /** The response that was sent, for logs and metrics. */
@@ -63,6 +68,7 @@ const STREAM_HEADERS = {
 export class ResponseWriter implements Leg {
   readonly #response: ServerResponse;
   readonly #options: ResponseOptions;
+  readonly #settings: ResponseSettings;
   readonly closed = new Closing();
   #timer: Timer | null = null;
   #streaming = false;
@@ -70,11 +76,12 @@ export class ResponseWriter implements Leg {
   #backlog: PromiseWithResolvers<void> | null = null;
   #over: PromiseWithResolvers<void> | null = null;
 
-  constructor(response: ServerResponse, options: ResponseOptions) {
+  constructor(response: ServerResponse, options: ResponseOptions, settings: ResponseSettings) {
     this.#response = response;
     this.#options = options;
+    this.#settings = settings;
     // A client that closes the connection before the response is complete cancels (streamable-http, "Cancellation").
-    const countedUntil = options.openResponses.open();
+    const countedUntil = settings.openResponses.open();
     response.on('close', () => {
       countedUntil();
       this.#stopTimer();
@@ -82,7 +89,7 @@ export class ResponseWriter implements Leg {
       this.#releaseBacklog();
       this.#over?.resolve();
     });
-    if (!options.jsonOnly) this.#wait(options.commitAfterMs, () => this.#commit());
+    if (!options.jsonOnly) this.#wait(settings.commitAfterMs, () => this.#commit());
   }
 
   get backlog(): Promise<void> | null {
@@ -119,7 +126,7 @@ export class ResponseWriter implements Leg {
     this.#stopTimer();
     // Nothing follows that could be held back.
     this.#releaseBacklog();
-    const { id, encode, writes } = this.#options;
+    const { id, encode } = this.#options;
     const { members, httpStatus: status, headers } = encode(reply);
     const body = { jsonrpc: '2.0', id, ...members };
     const code = reply.kind === 'result' ? null : reply.failure.error.code;
@@ -128,7 +135,7 @@ export class ResponseWriter implements Leg {
       this.#response.end();
       return { status: 200, code };
     }
-    sendJson(this.#response, status, body, headers, writes);
+    sendJson(this.#response, status, body, headers, this.#settings.writes);
     return { status, code };
   }
 
@@ -141,7 +148,7 @@ export class ResponseWriter implements Leg {
   }
 
   #keepAlive(): void {
-    this.#wait(this.#options.keepAliveMs, () => {
+    this.#wait(this.#settings.keepAliveMs, () => {
       this.#write(': keep-alive\n\n');
       this.#keepAlive();
     });
@@ -153,11 +160,11 @@ export class ResponseWriter implements Leg {
 
   #write(text: string): void {
     if (this.closed.aborted) return;
-    const { maxBufferedBytes, cutWhenBehind } = this.#options;
+    const { maxBufferedBytes } = this.#settings;
     // `write` returns true if all bytes are out: then no `drain` follows.
     const isWritten = this.#response.write(text);
     if (this.#finished || isWritten || this.#response.writableLength <= maxBufferedBytes) return;
-    if (cutWhenBehind) this.#response.destroy();
+    if (this.#options.cutWhenBehind) this.#response.destroy();
     else this.#holdBack();
   }
 
@@ -174,7 +181,7 @@ export class ResponseWriter implements Leg {
 
   #wait(afterMs: number, then: () => void): void {
     this.#stopTimer();
-    this.#timer = this.#options.clock.setTimer(afterMs, then);
+    this.#timer = this.#settings.clock.setTimer(afterMs, then);
   }
 
   #stopTimer(): void {
