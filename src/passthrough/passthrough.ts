@@ -10,15 +10,17 @@ import { INVALID_TARGET, plainPath, readsMetadata } from './request.ts';
 import { refusePassThrough, refuseCaller } from './response.ts';
 import { UpstreamAgent } from './upstream-agent.ts';
 
-export interface PassThrough {
-  /**
-   * Passes on a request of a known caller for the public path. A body that was read must be a `Buffer`, and is sent as
-   * it is. Resolves when the response has begun or the client has left. Never rejects.
-   */
-  forward(request: FastifyRequest, reply: FastifyReply, onRefused?: OnRefused): Promise<void>;
-}
+/**
+ * Passes on a request of a known caller for the public path. A body that was read must be a `Buffer`, and is sent as it is.
+ * Resolves when the response has begun or the client has left. Never rejects.
+ */
+export type PassThrough = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  onRefused?: OnRefused,
+) => Promise<void>;
 
-/** A POST to the public path goes to the edge, which calls `forward` for legacy requests. */
+/** A POST to the public path goes to the edge, which passes on legacy requests. */
 const METHODS_OF_PATH: HTTPMethods[] = ['GET', 'HEAD', 'DELETE', 'PUT', 'PATCH', 'OPTIONS'];
 
 /**
@@ -42,7 +44,7 @@ export function registerPassThrough(
     proxy.serve(request, reply, (response) =>
       forwarder.forward(request, response, path, onRefused),
     );
-  const endpoint: PassThrough['forward'] = (request, reply, onRefused) =>
+  const endpoint: PassThrough = (request, reply, onRefused) =>
     forward(request, reply, options.upstream.pathname, onRefused);
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
@@ -71,7 +73,7 @@ export function registerPassThrough(
     await proxy.close();
     await agent.close();
   });
-  return { forward: endpoint };
+  return endpoint;
 }
 
 /** Registers the path of a server over stdio: there is no HTTP behind it. */
@@ -82,5 +84,5 @@ export function registerNoPassThrough(scope: FastifyInstance, path: string): Pas
     refusePassThrough(reply, 405, `${request.method} is not part of this protocol revision`);
   };
   scope.route({ method: METHODS_OF_PATH, url: path, handler: refuseMethod });
-  return { forward: refuseMethod };
+  return refuseMethod;
 }

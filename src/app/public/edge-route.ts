@@ -74,7 +74,7 @@ export function edgeRoute(
       whenAdmitted(route.admission, request, leg.closed, () =>
         route.subscriptions.listen(request, id, leg),
       ),
-    passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
+    passThrough,
   };
 }
 

@@ -22,9 +22,8 @@ import type { RouteCallers } from './callers.ts';
 import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
 
 /** Passes nothing through. */
-export const NO_PASS_THROUGH: PassThrough = {
-  forward: async (_request, reply) => refuse(reply.hijack().raw, 404, NO_SUCH_PATH),
-};
+export const NO_PASS_THROUGH: PassThrough = async (_request, reply) =>
+  refuse(reply.hijack().raw, 404, NO_SUCH_PATH);
 
 /**
  * Registers the pass-through of a route. The first route over HTTP has the other paths as well.
@@ -84,13 +83,11 @@ function withinLimits(
   shared: PublicServices,
 ): PassThrough {
   const { maxJsonDepth } = shared.config.limits;
-  return {
-    forward: async (request, reply, onServerRefused) => {
-      const caller = () => knownCaller(request, route, shared);
-      if (await passesLimits(route, request, reply, caller, maxJsonDepth)) {
-        await passThrough.forward(request, reply, onServerRefused);
-      }
-    },
+  return async (request, reply, onServerRefused) => {
+    const caller = () => knownCaller(request, route, shared);
+    if (await passesLimits(route, request, reply, caller, maxJsonDepth)) {
+      await passThrough(request, reply, onServerRefused);
+    }
   };
 }
 

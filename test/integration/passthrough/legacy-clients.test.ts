@@ -36,7 +36,7 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     edge.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
       done(null, body),
     );
-    edge.post(path, (request, reply) => passThrough.forward(request, reply));
+    edge.post(path, (request, reply) => passThrough(request, reply));
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
   stopAfterTest(() => app.close());

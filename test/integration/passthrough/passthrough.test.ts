@@ -108,7 +108,7 @@ async function gatewayTo(upstream: string, setup: GatewaySetup = {}) {
     edge.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
       done(null, body),
     );
-    edge.post('/mcp', (request, reply) => passThrough.forward(request, reply));
+    edge.post('/mcp', (request, reply) => passThrough(request, reply));
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
   stopAfterTest(() => app.close());
