@@ -55,7 +55,7 @@ export function dialectEndpoints(
       {
         ...edge,
         path,
-        identify: (request) => callers.identify(request),
+        identify: callers.identify,
         parameterHeaders: () => null,
         task: tasks && ((request, leg) => serveDraftTaskMethod(tasks, request, leg)),
         // The reader finds nothing legacy here, so the server is modern.

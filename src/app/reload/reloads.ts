@@ -59,15 +59,8 @@ export class Reloads {
     try {
       const next = load();
       const changes = changesOf(this.#config, next);
-      const fixed = fixedFieldsOf(this.#config).flatMap(([name, value]) =>
-        isDeepStrictEqual(value(this.#config), value(next)) ? [] : name,
-      );
       const problems = [
-        ...(fixed.length > 0
-          ? [
-              `${fixed.join(', ')}: cannot change without a restart; restart the gateway, or undo the change`,
-            ]
-          : []),
+        ...fixedFieldsIn(this.#config, next),
         ...renamedPathsOf(this.#config, next),
       ];
       if (problems.length > 0) throw new ConfigRefused(problems);
@@ -131,8 +124,16 @@ const FIXED: readonly Field[] = [
 /** Relays limit their messages by the limit of bodies. */
 const OF_RELAYS: Field = ['limits.maxBody', ({ limits }) => limits.maxBodyBytes];
 
-function fixedFieldsOf({ relay, workers }: Config): readonly Field[] {
-  return relay === null && workers === 1 ? FIXED : [...FIXED, OF_RELAYS];
+/** @returns the problem with fields that changed and cannot, if there are any */
+function fixedFieldsIn(earlier: Config, next: Config): string[] {
+  const hasRelays = earlier.relay !== null || earlier.workers !== 1;
+  const changed = (hasRelays ? [...FIXED, OF_RELAYS] : FIXED)
+    .filter(([, value]) => !isDeepStrictEqual(value(earlier), value(next)))
+    .map(([name]) => name);
+  if (changed.length === 0) return [];
+  return [
+    `${changed.join(', ')}: cannot change without a restart; restart the gateway, or undo the change`,
+  ];
 }
 
 /** A pointer names its route, and a retry comes on the path: the route that has the path now could not open it. */

@@ -13,11 +13,12 @@ import type {
   ServerKind,
   SessionCapacityOptions,
 } from '../../upstream/legacy-server.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { SharedServices } from '../shared-services.ts';
 import { maxSessions, nameOfServer } from '../settings.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
-import { CircuitBreaker } from '../../limits/admission.ts';
+import { CircuitBreaker, type CircuitBreakerOptions } from '../../limits/admission.ts';
 import type { DetectionCause } from '../../upstream/discovery/detection.ts';
 import { asUpstreamFailure, beginningOf, type UpstreamFailure } from '../../upstream/failure.ts';
 import { failureOfStatus } from '../../upstream/http/error-response.ts';
@@ -142,7 +143,6 @@ function createLegacyServer(
 ): { readonly server: LegacyServer; readonly http: HttpServer | null } {
   const logOneSession = (cause: string) => log.event('upstream.one_session', { route, cause });
   if (fromRoute.hasOneSession === true) logOneSession('configured');
-  let isNoStreamLogged = false;
   const options = {
     gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
     ...fromRoute,
@@ -150,38 +150,14 @@ function createLegacyServer(
       log.event('upstream.detected', { route, kind, cause }),
     onDropped: (kind: string, method: string, problem: string) =>
       log.event('upstream.dropped', { route, kind, method: beginningOf(method), problem }),
-    onSession: (session: Session, transport: Transport['kind']) => {
-      const { protocolVersion: revision } = session.initializeResult;
-      const standalone = session.standaloneStreamOpen;
-      log.event('session.opened', { route, revision, transport, standalone });
-      const openedAtMs = clock.elapsed();
-      session.onOver = () =>
-        log.event('session.ended', { route, ms: Math.round(clock.elapsed() - openedAtMs) });
-      // Once for each server, since anonymous callers get a session for each call.
-      if (standalone || isNoStreamLogged || !session.interactive) return;
-      if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
-      isNoStreamLogged = true;
-    },
+    onSession: sessionLog(route, clock, log),
   };
   if (config.process !== null) {
     const onProcess = (event: ProcessEvent) => logProcess(route, event, log);
     const server = new StdioUpstream({ ...config, ...options, onProcess }, clock);
     return { server, http: null };
   }
-  const circuit = new CircuitBreaker(
-    {
-      ...config.circuitBreaker,
-      random: Math.random,
-      onOpened: (outcome) => {
-        const { code, message: problem } =
-          typeof outcome === 'number' ? failureOf(outcome) : asUpstreamFailure(outcome, true);
-        const url = nameOfServer(config);
-        log.event('upstream.circuit_opened', { route, url, code, problem });
-      },
-      onClosed: () => log.event('upstream.circuit_closed', { route }),
-    },
-    clock,
-  );
+  const circuit = createCircuit(route, config, clock, log);
   const upstream = new Upstream(
     {
       ...config,
@@ -203,6 +179,43 @@ function createLegacyServer(
     clock,
   );
   return { server: upstream, http: { config, upstream, circuit } };
+}
+
+/** Creates what is to be called with each session that is opened. It logs the session, and when it ends. */
+function sessionLog(route: string, clock: Clock, log: Log) {
+  let isNoStreamLogged = false;
+  return (session: Session, transport: Transport['kind']) => {
+    const { protocolVersion: revision } = session.initializeResult;
+    const standalone = session.standaloneStreamOpen;
+    log.event('session.opened', { route, revision, transport, standalone });
+    const openedAtMs = clock.elapsed();
+    session.onOver = () =>
+      log.event('session.ended', { route, ms: Math.round(clock.elapsed() - openedAtMs) });
+    // Once for each server, since anonymous callers get a session for each call.
+    if (standalone || isNoStreamLogged || !session.interactive) return;
+    if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
+    isNoStreamLogged = true;
+  };
+}
+
+function createCircuit(
+  route: string,
+  config: HttpUpstreamConfig,
+  clock: Clock,
+  log: Log,
+): CircuitBreaker {
+  const options: CircuitBreakerOptions = {
+    ...config.circuitBreaker,
+    random: Math.random,
+    onOpened: (outcome) => {
+      const { code, message: problem } =
+        typeof outcome === 'number' ? failureOf(outcome) : asUpstreamFailure(outcome, true);
+      const url = nameOfServer(config);
+      log.event('upstream.circuit_opened', { route, url, code, problem });
+    },
+    onClosed: () => log.event('upstream.circuit_closed', { route }),
+  };
+  return new CircuitBreaker(options, clock);
 }
 
 /** Describes a status as the log does where the request of a client gets it. The words of the server can repeat what it was sent. */
