@@ -1,4 +1,4 @@
-/** What is wrong with a configuration: problems by field, and the error that lists them. */
+/** What is wrong with a configuration: problems by field, the error that lists them, and what may be meant instead. */
 
 export type FieldPath = readonly (string | number)[];
 
@@ -88,8 +88,7 @@ export function urlMeant(text: string): string | null {
   return SCHEMELESS.test(text) ? `http://${text}` : null;
 }
 
-/** Suggestions for misspelt keys. */
-
+/** No key or word is longer. */
 const MAX_LENGTH = 64;
 
 /** Finds the known word that is most similar to the written one. @returns `null` if none is similar enough */
