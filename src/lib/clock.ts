@@ -128,14 +128,14 @@ export const systemClock: Clock = {
   },
 };
 
-/** What tells that a client has left: of an AbortSignal, the part that calls need. Any AbortSignal will do as well. */
+/** Tells that a client has left. It has the part of an AbortSignal that calls need, so every AbortSignal is one. */
 export interface Closed {
   readonly aborted: boolean;
   addEventListener(type: 'abort', listener: () => void): void;
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** Tells it. An AbortController with its EventTarget takes several times as long, for every request. */
+/** A `Closed` for each request: an AbortController, with its EventTarget, takes several times as long to create. */
 export class Closing implements Closed {
   aborted = false;
   #listeners: (() => void)[] = [];

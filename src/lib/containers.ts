@@ -1,5 +1,5 @@
 /**
- * Maps, sets and orders that a call should not pay for.
+ * Maps, sets and rings for what calls add and remove, at little cost to a call.
  *
  * A `Map` or `Set` of V8 gets a new table after so many deletions, and the table before points to the new one. As soon as
  * one table has reached the old generation, it keeps all that come after it, with what was in them, until the whole

@@ -6,11 +6,11 @@
 import { PerformanceObserver } from 'node:perf_hooks';
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 
-/** Both halves together, in bytes. Half of it takes more CPU for each call, twice of it gains nothing. */
+/** Both halves together, in bytes. Half of that takes more CPU for each call; twice as much gains nothing. */
 const MAX_BYTES = 32 * 2 ** 20;
 /** As the command sets it, before anything is loaded. */
 const AT_START = 1;
-/** The sizes and the factor are not the gateway's to choose where an operator has named one. */
+/** If an operator sets one of these, the gateway changes none. */
 const CHOSEN = /--(?:(?:min|max)[-_]semi[-_]space[-_]size|semi[-_]space[-_]growth[-_]factor)\b/;
 
 type Growth = 1 | 2;
@@ -23,7 +23,7 @@ export interface YoungGeneration {
   setGrowth(factor: Growth): void;
 }
 
-/** That of this process. */
+/** V8 in this process. */
 const OWN: YoungGeneration = {
   bytes: () =>
     getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')?.space_size ?? 0,
@@ -31,7 +31,7 @@ const OWN: YoungGeneration = {
   setGrowth: (factor) => setFlagsFromString(`--semi-space-growth-factor=${factor}`),
 };
 
-/** @returns what is to be called after each garbage collection: it lets the generation grow to its bound, and no further */
+/** Creates a function to call after each garbage collection. It lets the generation grow to its bound, and no further. */
 export function growthTo(maxBytes: number, { bytes, setGrowth }: YoungGeneration): () => void {
   let current: Growth | null = null;
   return () => {
@@ -44,8 +44,8 @@ export function growthTo(maxBytes: number, { bytes, setGrowth }: YoungGeneration
 }
 
 /**
- * Lets the young generation of this process grow to the bound, from now on until the process ends. Is to be called once, when
- * the process has started.
+ * Lets the young generation of this process grow to the bound, until the process ends. Call it once, when the process has
+ * started.
  * @param flags what the process was started with: nothing is changed if they set its size
  */
 export function growYoungGeneration(

@@ -189,7 +189,7 @@ function quotaOf(name: string, max: number, counts: Counts): Quota {
 const REPORT_INTERVAL_MS = 60_000;
 
 /**
- * Creates what is to be called for each event of a kind, so that the log has no line for each.
+ * Creates a function to call for each event of a kind, so that the log has no line for each.
  * @param report called at most once a minute, with the latest event and the number of them since the last time
  */
 export function throttledLog<Event>(
@@ -208,7 +208,7 @@ export function throttledLog<Event>(
   };
 }
 
-/** Creates what is to be called for each refusal: a `throttledLog` for each limit. */
+/** Creates a function to call for each refusal, with a `throttledLog` for each limit. */
 export function limitLog<Limit>(
   clock: Pick<Clock, 'elapsed'>,
   report: (limit: Limit, refused: number) => void,

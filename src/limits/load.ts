@@ -24,7 +24,7 @@ export class Load {
     this.#eventLoop = this.#newMonitor();
   }
 
-  /** Is to be called for each request. @returns the limit by which no more work can come now; `null` if it can */
+  /** Call it for each request. @returns the limit by which no more work can come now; `null` if it can */
   readonly exceeds = (): LimitName | null => {
     const { maxMemoryPercent } = this.#limits;
     if (maxMemoryPercent !== null && this.#memory.isShort(maxMemoryPercent)) {
@@ -97,7 +97,7 @@ export class EventLoopMonitor {
     this.#readAtMs = clock.elapsed();
   }
 
-  /** Is to be called for each request. @returns whether it was late in the last windows */
+  /** Call it for each request. @returns whether it was late in the last windows */
   isLate(): boolean {
     const sinceMs = this.#clock.elapsed() - this.#readAtMs;
     if (sinceMs >= WINDOW_MS) {
@@ -186,7 +186,7 @@ export class MemoryMonitor {
   }
 
   /**
-   * Is to be called for each request.
+   * Call it for each request.
    * @param maxPercent how much can be used until calls are refused; less than 100
    * @returns whether there is no room for another call. There is always room for one
    */

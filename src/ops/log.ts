@@ -2,6 +2,7 @@
  * Logging as typed events. Each event lists its fields, so that no argument, answer, token or sealed pointer
  * can get into a line. An event is one line of JSON, or pretty text on a terminal.
  */
+
 /** The ways to serve a retry. */
 export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
 /** How a retry was served. */

@@ -147,7 +147,7 @@ export function edgeOptions(
 }
 
 /**
- * Creates what is to be called with the address of each legacy client that a route refuses. It logs the latest of them, since
+ * Creates a function to call with the address of each legacy client that a route refuses. It logs the latest of them, since
  * such a client says only that versions differ.
  */
 export function legacyRefusalLog(

@@ -177,7 +177,7 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
 const MAX_PATH_CHARACTERS = 200;
 
 /**
- * Creates what is to be called for each modern request to a path that no route has. It logs the latest of them, since the
+ * Creates a function to call for each modern request to a path that no route has. It logs the latest of them, since the
  * pass-through hides such a mistake from both sides.
  * @param paths those of the routes
  */

@@ -181,7 +181,7 @@ function createLegacyServer(
   return { server: upstream, http: { config, upstream, circuit } };
 }
 
-/** Creates what is to be called with each session that is opened. It logs the session, and when it ends. */
+/** Creates a function to call with each session that is opened. It logs the session, and its end. */
 function sessionLog(route: string, clock: Clock, log: Log) {
   let isNoStreamLogged = false;
   return (session: Session, transport: Transport['kind']) => {
