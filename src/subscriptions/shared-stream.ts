@@ -117,17 +117,14 @@ export class SharedStream {
   async #watch(listener: Listener, uris: readonly string[]): Promise<readonly string[]> {
     const counted = this.#listeners.get(listener);
     if (counted === undefined || uris.length === 0) return [];
-    const waiting = new AbortController();
-    const late = sleep(this.#options.clock, SUBSCRIBE_WAIT_MS, waiting.signal).then(() => false);
     const taken = await Promise.all(
       uris.map(async (uri) => {
         counted.add(uri);
-        const subscribed = await Promise.race([this.#watched.join(uri), late]);
+        const subscribed = (await this.#soon(this.#watched.join(uri))) === true;
         if (!subscribed && counted.delete(uri)) void this.#watched.leave(uri);
         return subscribed;
       }),
     );
-    waiting.abort();
     return uris.filter((_uri, index) => taken[index] === true);
   }
 
@@ -218,8 +215,7 @@ export class SharedStream {
         listener.end();
       }
     }
-    const late = sleep(this.#options.clock, SUBSCRIBE_WAIT_MS, gone.signal);
-    await Promise.race([moved, late]);
+    await this.#soon(moved);
     if (!gone.signal.aborted) this.#catchUp();
   }
 
@@ -258,12 +254,14 @@ export class SharedStream {
     this.#over.abort();
     this.#catchUpTimer?.cancel();
     this.#options.onEnd();
+    void this.#soon(told).then(() => this.#drop());
+  }
+
+  /** Waits for the server, but not for long. */
+  #soon<Done>(work: Promise<Done>): Promise<Done | void> {
     const waiting = new AbortController();
     const late = sleep(this.#options.clock, SUBSCRIBE_WAIT_MS, waiting.signal);
-    void Promise.race([told, late]).then(() => {
-      waiting.abort();
-      this.#drop();
-    });
+    return Promise.race([work, late]).finally(() => waiting.abort());
   }
 
   #drop(): void {
