@@ -1,9 +1,9 @@
 /** The dialects, by the names that the configuration has for them. */
 import type { Codec } from './codec.ts';
-import { firstDraft } from './first-draft/codec.ts';
-import { rewritten } from './rewritten/codec.ts';
-import { sagas } from './sagas/codec.ts';
-import { sep2322 } from './sep-2322/codec.ts';
+import { firstDraft } from './first-draft.ts';
+import { rewritten } from './rewritten.ts';
+import { sagas } from './sagas.ts';
+import { sep2322 } from './sep-2322.ts';
 
 export interface Dialect {
   /** The proposal, for the description of its option. */

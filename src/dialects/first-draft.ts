@@ -2,9 +2,9 @@
  * The first draft: `input_requests` and `request_state` stand beside `result`, `input_responses` beside `params`, and
  * each answer is wrapped in `{ result }`. docs/dialects/first-draft.md says what differs.
  */
-import { isJsonObject, without, type JsonObject, type JsonValue } from '../../protocol/json.ts';
-import { InvalidMessage, stateMember, unlessEmpty, withRound, type Codec } from '../codec.ts';
-import { draftEncoder, withTasks } from '../persistent.ts';
+import { isJsonObject, without, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { InvalidMessage, stateMember, unlessEmpty, withRound, type Codec } from './codec.ts';
+import { draftEncoder, withTasks } from './persistent.ts';
 
 const MEMBERS = ['input_responses', 'request_state'];
 

@@ -2,7 +2,7 @@
  * Tool call sagas: `tools/callSaga` begins a call, `tools/resumeSaga` goes on with it, and the client sends all steps
  * that it has completed so far. docs/dialects/sagas.md says what differs.
  */
-import type { JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
+import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import {
   excessOf,
   isJsonObject,
@@ -10,8 +10,8 @@ import {
   without,
   type JsonObject,
   type JsonValue,
-} from '../../protocol/json.ts';
-import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
+} from '../protocol/json.ts';
+import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import {
   interimOf,
   InvalidMessage,
@@ -19,7 +19,7 @@ import {
   ROUND_MEMBERS,
   type Codec,
   type FinalRequest,
-} from '../codec.ts';
+} from './codec.ts';
 
 const CALL = 'tools/callSaga';
 const RESUME = 'tools/resumeSaga';

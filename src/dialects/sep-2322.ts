@@ -1,6 +1,6 @@
 /** SEP-2322 as it was approved. docs/dialects/sep-2322.md says what differs from the final revision. */
-import { stateMember, unlessEmpty, type Codec } from '../codec.ts';
-import { draftEncoder, withTasks } from '../persistent.ts';
+import { stateMember, unlessEmpty, type Codec } from './codec.ts';
+import { draftEncoder, withTasks } from './persistent.ts';
 
 export const sep2322: Codec = {
   streams: true,

@@ -2,8 +2,8 @@
  * The rewritten draft: an incomplete result has no `resultType`, and is known by its members.
  * docs/dialects/rewritten.md says what differs.
  */
-import { stateMember, unlessEmpty, withRound, type Codec } from '../codec.ts';
-import { draftEncoder, withTasks } from '../persistent.ts';
+import { stateMember, unlessEmpty, withRound, type Codec } from './codec.ts';
+import { draftEncoder, withTasks } from './persistent.ts';
 
 export const rewritten: Codec = {
   streams: true,
