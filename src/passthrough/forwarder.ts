@@ -29,6 +29,7 @@ import {
   withSealedSession,
   withSession,
   type OpenedSession,
+  type SessionSealing,
 } from './sealed-sessions.ts';
 import type { UpstreamAgent } from './upstream-agent.ts';
 
@@ -76,8 +77,8 @@ export class PassThroughForwarder {
     }
     if (this.#isTooLarge(request)) return refusePassThrough(reply, 413, BODY_TOO_LARGE);
     const { sessions } = this.#options;
-    const session = sessions === undefined ? null : openSession(request, sessions);
-    if (sessions !== undefined && session === null) return this.#refuseForeign(reply);
+    const session = sessions && openSession(request, sessions);
+    if (sessions !== null && session === null) return refuseForeign(reply, sessions);
     const path = session?.endpoint?.path ?? endpoint ?? requested;
     const isEndpoint = endpoint !== null;
     // The operator's headers for the endpoint are not sent to other paths.
@@ -85,11 +86,8 @@ export class PassThroughForwarder {
       ? this.#rulesFor(request)
       : await this.#options.otherPathHeaderRules(request, path);
     // Known only now: to find the rules, the gateway may first have found out what the server speaks.
-    const isUnsealedMessage =
-      sessions?.isMessagePath(path) === true &&
-      session?.endpoint === null &&
-      request.method === 'POST';
-    if (isUnsealedMessage) return this.#refuseForeign(reply);
+    const isUnsealed = request.method === 'POST' && session?.endpoint === null;
+    if (isUnsealed && sessions?.isMessagePath(path)) return refuseForeign(reply, sessions);
     const query = session?.endpoint?.query ?? (isEndpoint ? this.#queryOf(request) : null);
     await this.#exchange(request, reply, { isEndpoint, path, query, rules, session, onRefused });
   }
@@ -107,16 +105,8 @@ export class PassThroughForwarder {
   }
 
   #rulesFor(request: FastifyRequest): RequestHeaderRules {
-    const { headersOf } = this.#options;
-    if (headersOf === undefined) return this.#endpointRules;
     const { headers, authorization } = this.#endpointRules;
-    return { headers: { ...headers, ...headersOf(request) }, authorization };
-  }
-
-  /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
-  #refuseForeign(reply: FastifyReply): void {
-    this.#options.onForeignSession?.();
-    refusePassThrough(reply, 404, 'Session not found');
+    return { headers: { ...headers, ...this.#options.headersOf(request) }, authorization };
   }
 
   /** Resolves when the framework must no longer touch the reply. */
@@ -135,7 +125,7 @@ export class PassThroughForwarder {
         open.begin({ isListening: isListening(request, reply) });
         resolve();
       });
-      this.#options.onPassed?.(target.isEndpoint);
+      this.#options.onPassed(target.isEndpoint);
       try {
         this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
       } catch {
@@ -171,13 +161,13 @@ export class PassThroughForwarder {
       ...(query === null ? {} : { queryString: () => query }),
       rewriteRequestHeaders: (_request, headers) => {
         const passed = upstreamHeaders(request, headers, rules, hasBody(request));
-        if (typeof hostHeader === 'string') passed.host = hostHeader;
+        if (hostHeader !== null) passed.host = hostHeader;
         return session === null ? passed : withSession(passed, request, session);
       },
       rewriteHeaders: (headers) => {
         const set = reply.raw.getHeaders();
         const passed = downstreamHeaders(headers, { upstream, path, challenge, set });
-        if (session === null || sessions === undefined) return passed;
+        if (session === null || sessions === null) return passed;
         const sealed = withSealedSession(passed, request, session, sessions);
         isSealed = sealed !== null;
         return sealed ?? {};
@@ -185,7 +175,7 @@ export class PassThroughForwarder {
       onResponse: (_request, _reply, { stream }) => {
         if (isEndpoint && request.headers.authorization !== undefined) {
           const given = reply.getHeader('www-authenticate');
-          onToken?.(reply.statusCode, given === undefined ? null : String(given));
+          onToken(reply.statusCode, given === undefined ? null : String(given));
         }
         if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
         void onRefused().then((serveInstead) => {
@@ -212,8 +202,8 @@ export class PassThroughForwarder {
   ): void {
     const { upstream, sessions, onEndpoint } = this.#options;
     if (!isListening(request, reply) || !isPlain(reply)) return pipe(stream, reply, null);
-    if (isEndpoint && onEndpoint) watchEndpoint(stream, onEndpoint);
-    if (session === null || sessions === undefined) return pipe(stream, reply, null);
+    if (isEndpoint) watchEndpoint(stream, onEndpoint);
+    if (session === null || sessions === null) return pipe(stream, reply, null);
     const url = new URL(path, upstream);
     const rewriting = rewritingEndpoint((endpoint) =>
       sealedEndpoint(endpoint, url, request, sessions),
@@ -236,8 +226,14 @@ export class PassThroughForwarder {
   #fail(reply: FastifyReply, error: Error): void {
     const cause = error.cause instanceof Error ? error.cause : error;
     const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
-    this.#options.onFailure?.({ httpStatus, problem: cause.message });
+    this.#options.onFailure({ httpStatus, problem: cause.message });
   }
+}
+
+/** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
+function refuseForeign(reply: FastifyReply, sessions: SessionSealing): void {
+  sessions.onForeign();
+  refusePassThrough(reply, 404, 'Session not found');
 }
 
 /** True if the server has not carried the request out, and not for its credentials or its load. */

@@ -18,7 +18,7 @@ export interface PassThroughOptions {
   /** Whether the client's `Authorization` header is forwarded. */
   readonly authorization: RequestHeaderRules['authorization'];
   /** Returns headers for the endpoint that belong to a request, in place of the client's. */
-  readonly headersOf?: (request: FastifyRequest) => Readonly<Record<string, string>>;
+  readonly headersOf: (request: FastifyRequest) => Readonly<Record<string, string>>;
   /** Returns the rules for the headers of a request for another path. Never rejects. */
   readonly otherPathHeaderRules: (
     request: FastifyRequest,
@@ -28,32 +28,30 @@ export interface PassThroughOptions {
    * Called with the URL for messages if a stream of the endpoint begins with it. The function that it returns is
    * called when the stream ends.
    */
-  readonly onEndpoint?: (endpoint: string) => () => void;
+  readonly onEndpoint: (endpoint: string) => () => void;
   /** The `Host` for the upstream; `null` for that of its URL. */
-  readonly hostHeader?: string | null;
+  readonly hostHeader: string | null;
   /** Rewrites a challenge of the server. */
-  readonly challenge?: (challenge: string) => string;
+  readonly challenge: (challenge: string) => string;
   /** Called with the status and the challenge of the response to a request with `Authorization`. */
-  readonly onToken?: (status: number, challenge: string | null) => void;
-  /** If it is left out, session ids are forwarded as the server sends them. */
-  readonly sessions?: SessionSealing;
+  readonly onToken: (status: number, challenge: string | null) => void;
+  /** `null` if session ids are forwarded as the server sends them. */
+  readonly sessions: SessionSealing | null;
   /** Identifies the caller. One that is refused can read metadata, and nothing else. Never rejects. */
   readonly refusalOf: (request: FastifyRequest) => Promise<CallerRefusal | null>;
   readonly connectTimeoutMs: number;
   /** How long the head of a response can take. The body has no limit. */
   readonly headersTimeoutMs: number;
   /** Called with the status of each response, and with the error of a request that got none. */
-  readonly onOutcome?: (outcome: number | Error) => void;
+  readonly onOutcome: (outcome: number | Error) => void;
   /** Of a body that is streamed. A body that the edge has read is within its limit. */
   readonly maxBodyBytes: number;
   /** Counts the responses that a drain waits for. */
   readonly openResponses: OpenResponses;
   /** Called for each request that is sent to the upstream, and whether it is one for the endpoint. */
-  readonly onPassed?: (isEndpoint: boolean) => void;
+  readonly onPassed: (isEndpoint: boolean) => void;
   /** Called for each request that the upstream does not respond to. */
-  readonly onFailure?: (failure: PassThroughFailure) => void;
-  /** Called for each request with a session that was not sealed for its caller. */
-  readonly onForeignSession?: () => void;
+  readonly onFailure: (failure: PassThroughFailure) => void;
 }
 
 export interface PassThroughFailure {

@@ -64,7 +64,7 @@ export class ProxyApp {
       reply.hijack();
     } catch (error) {
       if (!(error instanceof LibraryMissing)) throw error;
-      this.#options.onFailure?.({ httpStatus: 500, problem: error.message });
+      this.#options.onFailure({ httpStatus: 500, problem: error.message });
       refusePassThrough(reply, 500, 'Internal error');
     } finally {
       begun();

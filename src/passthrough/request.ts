@@ -157,7 +157,7 @@ export interface ResponseHeaderRules {
   /** The public path of the upstream's path. */
   readonly path: string;
   /** Rewrites a challenge of the server. */
-  readonly challenge: ((challenge: string) => string) | undefined;
+  readonly challenge: (challenge: string) => string;
   /** Headers that the gateway has set on this response. They take precedence. */
   readonly set: Readonly<Record<string, unknown>>;
 }
@@ -178,11 +178,10 @@ export function downstreamHeaders(
       headers[name] = value;
     }
   }
-  const { challenge } = rules;
   const challenges = headers['www-authenticate'] as string | string[] | undefined;
-  if (challenge !== undefined && challenges !== undefined) {
+  if (challenges !== undefined) {
     // Several challenges are one list (RFC 9110, section 11.6.1).
-    headers['www-authenticate'] = [challenges].flat().map(challenge).join(', ');
+    headers['www-authenticate'] = [challenges].flat().map(rules.challenge).join(', ');
   }
   const { location } = headers;
   if (location !== undefined) headers.location = publicLocation(location, rules);

@@ -12,6 +12,8 @@ export interface SessionSealing {
   open(mark: 'id' | 'endpoint', sealed: string, request: FastifyRequest): string | null;
   /** Tells whether the server is known to accept messages of sessions on this path. */
   isMessagePath(path: string): boolean;
+  /** Called for each request with a session that was not sealed for its caller. */
+  onForeign(): void;
 }
 
 /** The session of a request, opened. */

@@ -50,10 +50,10 @@ export class UpstreamAgent {
         if (!isWritten) this.#unsent.add(error);
         // A body that is streamed can also break on the side of the client.
         const isOurs = signal?.aborted !== true && !(options.body instanceof Readable);
-        if (isOurs) this.#onOutcome?.(error);
+        if (isOurs) this.#onOutcome(error);
         return callback(error);
       }
-      this.#onOutcome?.(response.statusCode);
+      this.#onOutcome(response.statusCode);
       if (response.statusCode >= 200 && response.statusCode <= 599) return callback(null, response);
       response.body.on('error', () => {}).destroy();
       callback(new Error('the upstream responded with an invalid HTTP status'));

@@ -10,7 +10,7 @@ import type { Caller } from '../../model/request.ts';
 import type { RequestHeaderRules } from '../../passthrough/request.ts';
 import type { HttpRoute } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
-import type { PassThroughOptions } from '../../passthrough/options.ts';
+import type { SessionSealing } from '../../passthrough/sealed-sessions.ts';
 import { SessionSeal } from '../../seal/session-seal.ts';
 
 const HANDSHAKE_WAIT_MS = 3_000;
@@ -83,31 +83,29 @@ export function knownCaller(
   return callerOf(headers, identity.principalOf(raw), options);
 }
 
-/** Returns the options of the pass-through for sessions; none if callers are not named. */
-export function sessionsOf(
+/** Returns what seals sessions that are passed through; `null` if callers are not named. */
+export function sealingOf(
   route: HttpRoute,
   routes: readonly HttpRoute[],
   shared: PublicServices,
-): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
+): SessionSealing | null {
   const { config, log, sealKeys } = shared;
   const { id } = route.config;
-  if (config.identity.source === 'none') return {};
+  if (config.identity.source === 'none') return null;
   const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route: id });
   // Callers whom nobody need name share their sessions with each other, and with nobody else.
   const principalOf = (request: FastifyRequest) =>
     knownCaller(request, route, shared).principal ?? '';
   return {
-    sessions: {
-      seal: (mark, plain, request) => seal.seal(mark, plain, principalOf(request)),
-      open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
-      isMessagePath: (path) =>
-        routes.some(({ server: { http } }) => {
-          const { messagePaths, knownKind } = http.upstream;
-          // Over Streamable HTTP, a message without a session is posted to the endpoint.
-          if (knownKind !== 'http-sse' && http.config.url.pathname === path) return false;
-          return messagePaths.has(path) || messagePaths.resembles(path);
-        }),
-    },
-    onForeignSession: () => log.event('passthrough.session_refused', { route: id }),
+    seal: (mark, plain, request) => seal.seal(mark, plain, principalOf(request)),
+    open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
+    isMessagePath: (path) =>
+      routes.some(({ server: { http } }) => {
+        const { messagePaths, knownKind } = http.upstream;
+        // Over Streamable HTTP, a message without a session is posted to the endpoint.
+        if (knownKind !== 'http-sse' && http.config.url.pathname === path) return false;
+        return messagePaths.has(path) || messagePaths.resembles(path);
+      }),
+    onForeign: () => log.event('passthrough.session_refused', { route: id }),
   };
 }

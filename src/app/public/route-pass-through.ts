@@ -19,7 +19,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/js
 import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
 import type { RouteCallers } from './callers.ts';
-import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
+import { knownCaller, otherPathHeaderRules, otherPaths, sealingOf } from './other-paths.ts';
 
 /** Passes nothing through. */
 export const NO_PASS_THROUGH: PassThrough = async (_request, reply) =>
@@ -71,7 +71,7 @@ export function routePassThrough(
       if (upstream.knownKind === 'modern') upstream.doubt();
       log.event('passthrough.failed', { route: id, status, problem });
     },
-    ...sessionsOf(route, httpRoutes, shared),
+    sessions: sealingOf(route, httpRoutes, shared),
   });
   return withinLimits(passThrough, route, shared);
 }

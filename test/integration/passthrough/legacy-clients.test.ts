@@ -10,26 +10,19 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import fastify from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OpenResponses } from '../../../src/lib/http.ts';
 import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
 import { startEverything, type ServerProcess } from '../../fixtures/processes.ts';
+import { PASS_THROUGH_OPTIONS } from '../../fixtures/pass-through-options.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 /** The pass-through to one path of a server; resolves with its own address. */
 async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
   const app = fastify({ forceCloseConnections: true });
   const passThrough = await registerPassThrough(app, {
+    ...PASS_THROUGH_OPTIONS,
     upstream: new URL(path, server.origin),
     path,
     others: ['/*'],
-    headers: {},
-    authorization: 'forward',
-    otherPathHeaderRules: async () => ({ headers: {}, authorization: 'forward' }),
-    refusalOf: async () => null,
-    connectTimeoutMs: 5_000,
-    headersTimeoutMs: 20_000,
-    maxBodyBytes: 1024 * 1024,
-    openResponses: new OpenResponses(),
   });
   await app.register(async (edge) => {
     edge.removeAllContentTypeParsers();

@@ -22,6 +22,7 @@ import { OpenResponses } from '../../../src/lib/http.ts';
 import type { PassThroughFailure, PassThroughOptions } from '../../../src/passthrough/options.ts';
 import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
 import { freePort } from '../../fixtures/processes.ts';
+import { PASS_THROUGH_OPTIONS } from '../../fixtures/pass-through-options.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 interface Seen {
@@ -72,19 +73,6 @@ function portOf(server: Server): number {
   return (server.address() as AddressInfo).port;
 }
 
-const DEFAULTS = {
-  path: '/mcp',
-  others: [],
-  headers: {},
-  authorization: 'forward',
-  otherPathHeaderRules: async () => ({ headers: {}, authorization: 'forward' as const }),
-  refusalOf: async () => null,
-  connectTimeoutMs: 5_000,
-  headersTimeoutMs: 20_000,
-  maxBodyBytes: 512 * 1024,
-  openResponses: new OpenResponses(),
-} as const;
-
 interface GatewaySetup extends Partial<PassThroughOptions> {
   readonly trustProxy?: boolean;
   readonly prepare?: (app: FastifyInstance) => void;
@@ -97,7 +85,7 @@ async function gatewayTo(upstream: string, setup: GatewaySetup = {}) {
   const app = fastify({ trustProxy, forceCloseConnections: true });
   prepare?.(app);
   const passThrough = await registerPassThrough(app, {
-    ...DEFAULTS,
+    ...PASS_THROUGH_OPTIONS,
     upstream: new URL(upstream),
     others: ['/*'],
     onFailure: (failure) => failures.push(failure),
@@ -354,7 +342,7 @@ describe('what passes untouched', () => {
     const app = fastify({ forceCloseConnections: true });
     for (const [path, { url }] of [['/one', one] as const, ['/other', other] as const]) {
       await app.register(async (scope) => {
-        await registerPassThrough(scope, { ...DEFAULTS, upstream: new URL(url), path });
+        await registerPassThrough(scope, { ...PASS_THROUGH_OPTIONS, upstream: new URL(url), path });
       });
     }
     await app.listen({ host: '127.0.0.1', port: 0 });
