@@ -77,7 +77,7 @@ export const relay = orNull(
 const node = z
   .string({ error: NODE_EXPECTED })
   .regex(ADDRESS, { error: NODE_EXPECTED })
-  .transform((written) => parseAddress(written) ?? { host: '', port: 0 })
+  .transform(parsedBy(parseAddress, NODE_EXPECTED))
   .meta({ title: 'address' });
 
 const login = (whose: string) =>

@@ -124,6 +124,7 @@ describe('each wrong field has one line with its place, its name, what was expec
     [`redis: {url: "redis://r/1", mode: cluster}\n${KEYS}`, /redis\.url: .* only database 0$/],
     [`redis: {url: "redis://r", mode: sentinel}\n${KEYS}`, /redis\.sentinel\.name: .*got nothing$/],
     [`redis: {url: "redis://r", nodes: [a]}\n${KEYS}`, /redis\.nodes\[0\]: expected an address/],
+    [`redis: {url: "redis://r", nodes: ["a:65536"]}\n${KEYS}`, /redis\.nodes\[0\]: expected an/],
     ['limits:\n', /^3:8 limits: expected a map, got nothing$/],
     ['drain: {timeout: -1}\n', /drain\.timeout: expected a duration .*, got -1$/],
     ['drain: {timeout: .inf}\n', /drain\.timeout: expected a duration .*, got Infinity$/],
