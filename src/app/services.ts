@@ -11,7 +11,7 @@ import type { SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
-import { limitLog } from '../limits/admission.ts';
+import { limitLog } from '../ops/throttled-log.ts';
 import { Load, MemoryMonitor, processMemory } from '../limits/load.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';

@@ -30,8 +30,10 @@ import {
   type Sampler,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace';
+import { systemClock } from '../lib/clock.ts';
 import { VERSION, type Environment } from '../lib/program.ts';
-import type { Log } from './log.ts';
+import type { Log, LogEvents } from './log.ts';
+import { throttledLog } from './throttled-log.ts';
 import type {
   EntrySpanOptions,
   Attributes,
@@ -43,7 +45,6 @@ import type {
 
 /** How long the end of the process waits for the last export, in ms. */
 const FLUSH_MS = 2_000;
-const LOG_INTERVAL_MS = 60_000;
 /** A name that a client chose can be of any length. */
 const MAX_ATTRIBUTE_CHARACTERS = 1_024;
 const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT };
@@ -139,14 +140,14 @@ function spanContextOf({ traceparent, tracestate }: TraceContext): SpanContext |
 
 /** Reports exports that fail, at most once a minute. Spans are dropped then: nothing waits for the collector. */
 function reporting(exporter: OTLPTraceExporter, log: Log): SpanExporter {
-  let loggedAtMs = -Infinity;
+  const report = throttledLog<LogEvents['traces.not_exported']>(systemClock, (failure) =>
+    log.event('traces.not_exported', failure),
+  );
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
-        if (result.error !== undefined && performance.now() - loggedAtMs >= LOG_INTERVAL_MS) {
-          loggedAtMs = performance.now();
-          log.event('traces.not_exported', { spans: spans.length, problem: result.error.message });
-        }
+        const { error } = result;
+        if (error !== undefined) report({ spans: spans.length, problem: error.message });
         done(result);
       }),
     forceFlush: () => exporter.forceFlush(),

@@ -2,7 +2,7 @@
 import { CALL_CANCELLED, failureReasonOf } from '../../model/failures.ts';
 import { traceOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { sleep, type Closed } from '../../lib/clock.ts';
-import { throttledLog, type Admission, type AdmissionVerdict } from '../../limits/admission.ts';
+import type { Admission, AdmissionVerdict } from '../../limits/admission.ts';
 import { canRequireInput, isMethod } from '../../edge/request/methods.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';
 import type { EdgeOptions, EdgeRoute } from '../../edge/options.ts';
@@ -11,6 +11,7 @@ import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts'
 import type { ToolCatalogue } from '../../catalogue/tools.ts';
 import type { LogEvents } from '../../ops/log.ts';
 import type { Metrics } from '../../ops/metrics.ts';
+import { throttledLog } from '../../ops/throttled-log.ts';
 import { STOPPED_REPLY } from './pending-requests.ts';
 import type { PassThrough } from '../../passthrough/passthrough.ts';
 import { loggedTarget } from '../../ops/tracing.ts';

@@ -17,7 +17,7 @@ import { serveOwnMetadata } from './own-metadata.ts';
 import type { PublicListener } from './public-listener.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { throttledLog } from '../../limits/admission.ts';
+import { throttledLog } from '../../ops/throttled-log.ts';
 import type { Log } from '../../ops/log.ts';
 import { ModernEndpoint } from '../../edge/edge.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';

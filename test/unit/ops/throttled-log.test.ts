@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limitLog } from '../../../src/limits/admission.ts';
+import { limitLog } from '../../../src/ops/throttled-log.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 test('refusals by one limit are one line in a minute, with their number since the line before', () => {
