@@ -1,6 +1,7 @@
 /** The types of what the routes of a process share, and of what the workers of a gateway share. */
 import type { Capacity } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
+import type { ClientConnections } from '../edge/http/connection.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Counts, Quota } from '../lib/counts.ts';
@@ -8,6 +9,7 @@ import type { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { RateStore } from '../limits/rates.ts';
 import type { LimitName } from '../model/limited.ts';
 import type { Log } from '../ops/log.ts';
+import type { Metrics } from '../ops/metrics.ts';
 import type { Tracer } from '../ops/tracing.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import type { SealKeys } from '../seal/seal-keys.ts';
@@ -48,9 +50,11 @@ export interface SharedServices {
   readonly overloadedBy: () => LimitName | null;
 }
 
-/** What the public side needs besides: the callers, and the configuration that it is for. */
+/** What the public side needs besides: the callers, their connections, the metrics, and the configuration that it is for. */
 export interface PublicServices extends SharedServices {
   readonly identity: Identity;
+  readonly connections: ClientConnections;
+  readonly metrics: Metrics;
 }
 
 /** What a worker shares with the other workers of its gateway. */

@@ -4,13 +4,11 @@ import { traceOf, type CallReply, type EdgeRequest } from '../../model/request.t
 import { sleep, type Closed } from '../../lib/clock.ts';
 import type { Admission, AdmissionVerdict } from '../../limits/admission.ts';
 import { canRequireInput, isMethod } from '../../edge/request/methods.ts';
-import type { ClientConnections } from '../../edge/http/connection.ts';
 import type { EdgeOptions, EdgeRoute } from '../../edge/options.ts';
 import { readModernRequest, type RequestPolicy } from '../../edge/request/modern-request.ts';
 import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../../catalogue/tools.ts';
 import type { LogEvents } from '../../ops/log.ts';
-import type { Metrics } from '../../ops/metrics.ts';
 import { throttledLog } from '../../ops/throttled-log.ts';
 import { STOPPED_REPLY } from './pending-requests.ts';
 import type { PassThrough } from '../../passthrough/passthrough.ts';
@@ -108,12 +106,8 @@ function whenAdmitted(
 }
 
 /** The settings of the modern edge of a route. */
-export function edgeOptions(
-  route: Route,
-  { config, clock, log, tracer, openResponses, writes }: PublicServices,
-  metrics: Metrics,
-  connections: ClientConnections,
-): EdgeOptions {
+export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
+  const { config, clock, log, tracer, openResponses, writes, metrics, connections } = shared;
   const policy: RequestPolicy = {
     legacyClients: legacyClientsOf(config, route.server.upstream),
     supportedVersions: () => supportedVersions(config, route.server.upstream),

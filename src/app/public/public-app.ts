@@ -8,19 +8,16 @@ import { WITHOUT_SCHEMAS, cutWhenStalled, isLoopbackHost } from '../../lib/http.
 import { publicPaths } from '../../config/schema.ts';
 import { Guard } from '../../edge/http/guard.ts';
 import { refusalReason, NO_SUCH_PATH } from '../../edge/response-writer.ts';
-import type { Metrics } from '../../ops/metrics.ts';
 import { ROOT_METADATA_PATH } from '../../protocol/protected-resource.ts';
 import { isHttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
-import type { PublicListener } from './public-listener.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { throttledLog } from '../../ops/throttled-log.ts';
 import type { Log } from '../../ops/log.ts';
 import { ModernEndpoint } from '../../edge/edge.ts';
-import type { ClientConnections } from '../../edge/http/connection.ts';
 import type { EdgeOptions } from '../../edge/options.ts';
 import { isMethod, serviceOf } from '../../edge/request/methods.ts';
 import type { PassThrough } from '../../passthrough/passthrough.ts';
@@ -48,10 +45,9 @@ export async function createPublicApp(
   routes: readonly Route[],
   former: readonly Route[],
   shared: PublicServices,
-  metrics: Metrics,
-  { connections, timeouts }: Pick<PublicListener, 'connections' | 'timeouts'>,
 ): Promise<PublicApp> {
-  const app = createFramework(shared, timeouts.writeStallMs);
+  const { connections, metrics } = shared;
+  const app = createFramework(shared);
   const guard = createGuard(routes, shared);
   guard.install(app);
   app.addHook('preParsing', (_request, { raw }, payload, next) => {
@@ -60,12 +56,12 @@ export async function createPublicApp(
   });
   serveOwnMetadata(app, shared);
   installMetadata(app, routes);
-  const endpoints = new RouteEndpoints(shared, metrics, connections);
+  const endpoints = new RouteEndpoints(shared);
   const httpRoutes = routes.filter(isHttpRoute);
   for (const route of routes) {
     const callers = callersOf(route, shared);
     await app.register(async (scope) => {
-      const passThrough = routePassThrough(scope, route, httpRoutes, callers, shared, metrics);
+      const passThrough = routePassThrough(scope, route, httpRoutes, callers, shared);
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => endpoints.install(edge, route, callers, passThrough));
     });
@@ -102,7 +98,7 @@ export async function createPublicApp(
 }
 
 /** Creates the HTTP framework. It cuts responses that their client does not read. */
-function createFramework({ config }: PublicServices, writeStallMs: number): FastifyInstance {
+function createFramework({ config, connections }: PublicServices): FastifyInstance {
   const app = fastify({
     logger: false,
     schemaController: WITHOUT_SCHEMAS,
@@ -113,7 +109,7 @@ function createFramework({ config }: PublicServices, writeStallMs: number): Fast
     exposeHeadRoutes: false,
   });
   app.addHook('onRequest', (_request, { raw }, next) => {
-    cutWhenStalled(raw, writeStallMs);
+    cutWhenStalled(raw, connections.writeStallMs);
     next();
   });
   return app;
@@ -194,16 +190,12 @@ export function wrongPathLog(
 /** The modern endpoints by their paths: those of the routes of one configuration, and of former routes. */
 class RouteEndpoints {
   readonly #shared: PublicServices;
-  readonly #metrics: Metrics;
-  readonly #connections: ClientConnections;
   readonly #byPath = new Map<string, ModernEndpoint>();
   /** The paths of each former route that no other route has. */
   readonly #formerPaths = new Map<Route, readonly string[]>();
 
-  constructor(shared: PublicServices, metrics: Metrics, connections: ClientConnections) {
+  constructor(shared: PublicServices) {
     this.#shared = shared;
-    this.#metrics = metrics;
-    this.#connections = connections;
   }
 
   /** @param path as a client wrote it */
@@ -219,7 +211,7 @@ class RouteEndpoints {
     passThrough: PassThrough,
   ): void {
     const served = edgeRoute(route, callers, this.#shared, passThrough);
-    const options = this.#optionsOf(route);
+    const options = edgeOptions(route, this.#shared);
     const endpoint = new ModernEndpoint(served, options);
     endpoint.install(scope);
     this.#byPath.set(route.config.path, endpoint);
@@ -233,7 +225,7 @@ class RouteEndpoints {
   addFormer(route: Route): void {
     const callers = callersOf(route, this.#shared);
     const served = edgeRoute(route, callers, this.#shared, NO_PASS_THROUGH);
-    const options = this.#optionsOf(route);
+    const options = edgeOptions(route, this.#shared);
     const own = new ModernEndpoint(served, { ...options, read: retriesOf(options.read) });
     const dialects = dialectEndpoints(route, served, options, this.#shared, retriesOf);
     const free = [[route.config.path, own] as const, ...dialects].filter(
@@ -250,10 +242,6 @@ class RouteEndpoints {
   forget(former: Route): void {
     for (const path of this.#formerPaths.get(former) ?? []) this.#byPath.delete(path);
     this.#formerPaths.delete(former);
-  }
-
-  #optionsOf(route: Route): EdgeOptions {
-    return edgeOptions(route, this.#shared, this.#metrics, this.#connections);
   }
 }
 

@@ -9,14 +9,12 @@ import { listen } from '../listen.ts';
 
 export class PublicListener {
   readonly connections: ClientConnections;
-  readonly timeouts: ClientTimeouts;
   readonly #app: FastifyInstance;
   #serve: RequestListener = (_request, response) => void response.writeHead(503).end();
   readonly #open = new Members<ServerResponse>();
   #isStopping = false;
 
   constructor(timeouts: ClientTimeouts) {
-    this.timeouts = timeouts;
     const connections = new ClientConnections(timeouts.writeStallMs);
     this.connections = connections;
     this.#app = fastify({

@@ -8,7 +8,6 @@ import type { AdmissionVerdict } from '../../limits/admission.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
 import { secondsOf, statusOfLimit } from '../../model/limited.ts';
 import type { Caller } from '../../model/request.ts';
-import type { Metrics } from '../../ops/metrics.ts';
 import {
   registerNoPassThrough,
   registerPassThrough,
@@ -37,10 +36,9 @@ export function routePassThrough(
   httpRoutes: readonly HttpRoute[],
   callers: RouteCallers,
   shared: PublicServices,
-  metrics: Metrics,
 ): PassThrough {
   if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
-  const { config, log, openResponses } = shared;
+  const { config, log, openResponses, metrics } = shared;
   const { config: server, upstream, circuit } = route.server.http;
   const { id } = route.config;
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));

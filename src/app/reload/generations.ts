@@ -81,13 +81,9 @@ export class Generations {
     const routes = config.routes.map((settings) => this.#routeFor(settings));
     const leaving = configured.filter((route) => !routes.includes(route));
     const served = [...former, ...leaving];
-    const app = await createPublicApp(
-      routes,
-      served,
-      { ...shared, config, identity },
-      metrics,
-      this.#listener,
-    );
+    const { connections } = this.#listener;
+    const services = { ...shared, config, identity, connections, metrics };
+    const app = await createPublicApp(routes, served, services);
     const servers = routes.flatMap(({ server }) => (this.#isInForce(server) ? [] : server));
     const isNewIdentity = identity !== this.#current?.identity;
     const start = async () => {

@@ -58,14 +58,14 @@ interface ClientExchange {
 
 /** The connections of clients, with their requests that have no response yet. */
 export class ClientConnections {
-  readonly #writeStallMs: number;
+  /** How long bytes can wait for a client that reads nothing. */
+  readonly writeStallMs: number;
   /** The last exchange of a connection, after those before it whose response is not sent. */
   readonly #exchanges = new WeakMap<Socket, ClientExchange[]>();
   readonly #waitForContinue = new WeakSet<ServerResponse>();
 
-  /** @param writeStallMs how long bytes can wait for a client that reads nothing */
   constructor(writeStallMs: number) {
-    this.#writeStallMs = writeStallMs;
+    this.writeStallMs = writeStallMs;
   }
 
   /**
@@ -83,7 +83,7 @@ export class ClientConnections {
       server.emit('request', request, response);
     });
     // The progress of a write counts as activity, so that a timeout means that there was none.
-    server.setTimeout(this.#writeStallMs, (socket: Socket) => {
+    server.setTimeout(this.writeStallMs, (socket: Socket) => {
       // A stream with nothing to send can stay silent.
       if (socket.writableLength > 0 || this.#isIdle(socket)) socket.destroy();
     });
