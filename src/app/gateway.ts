@@ -134,9 +134,9 @@ export async function openGateway(
   shares: WorkerShares | null,
   telemetry = new Telemetry(config, { log: eventLog, clock: ownClock }),
 ): Promise<GatewayProcess> {
-  const { routes } = telemetry;
+  const { routes, metrics, outcomes } = telemetry;
   const services = await openServices(config, telemetry, shares);
-  const { shared, metrics, outcomes } = services;
+  const { shared } = services;
   const { clock, log, openResponses, replica } = shared;
   const listener = new PublicListener({ ...CLIENT_TIMEOUTS, ...timeouts });
   limitConnections(listener.server, shared);

@@ -4,8 +4,6 @@ import type { Config } from '../config/schema.ts';
 import { LocalCounts, Quota } from '../lib/counts.ts';
 import { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
-import type { Outcomes } from '../ops/live/outcomes.ts';
-import type { Metrics } from '../ops/metrics.ts';
 import { openTracer } from '../ops/open-tracer.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
@@ -26,8 +24,6 @@ const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
 
 export interface Services {
   readonly shared: SharedServices;
-  readonly metrics: Metrics;
-  readonly outcomes: Outcomes;
   /** Opens what a configuration needs that earlier ones did not. */
   prepare(config: Config): Promise<void>;
   /** Puts a configuration in force. Limits and the level of the log are its own from here on. */
@@ -71,6 +67,7 @@ export async function openServices(
     },
     clock,
     log,
+    metrics,
     tracer,
     replica,
     hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
@@ -88,7 +85,6 @@ export async function openServices(
     ),
     counts,
     capacity,
-    learnTools: (route, names) => metrics.learnTools(route, names),
     sealer: createSealer({
       ring: sealKeys.ring('seal'),
       audience: config.seal.audience,
@@ -118,7 +114,7 @@ export async function openServices(
     rateStore?.close();
   };
   telemetry.shared = shared;
-  return { shared, metrics, outcomes, prepare, use, close };
+  return { shared, prepare, use, close };
 }
 
 function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly SecretKey[] {

@@ -23,8 +23,7 @@ export interface SharedServices {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
-  /** Names tools that a server has, for the metrics. */
-  readonly learnTools: (route: string, names: readonly string[]) => void;
+  readonly metrics: Metrics;
   /** `null` if no traces are exported. */
   readonly tracer: Tracer | null;
   readonly capacity: Capacity;
@@ -50,11 +49,10 @@ export interface SharedServices {
   readonly overloadedBy: () => LimitName | null;
 }
 
-/** What the public side needs besides: the callers, their connections, the metrics, and the configuration that it is for. */
+/** What the public side needs besides: the callers, their connections, and the configuration that it is for. */
 export interface PublicServices extends SharedServices {
   readonly identity: Identity;
   readonly connections: ClientConnections;
-  readonly metrics: Metrics;
 }
 
 /** What a worker shares with the other workers of its gateway. */

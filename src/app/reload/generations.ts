@@ -74,7 +74,7 @@ export class Generations {
 
   /** Creates a generation beside the current one. Nothing is sent to servers yet. @throws InvalidKeyRing */
   async create(config: Config): Promise<Generation> {
-    const { shared, metrics } = this.#services;
+    const { shared } = this.#services;
     const { configured, former } = this.#routes;
     shared.sealKeys.admit(configuredKeys(config));
     const identity = this.#identityFor(config);
@@ -82,7 +82,7 @@ export class Generations {
     const leaving = configured.filter((route) => !routes.includes(route));
     const served = [...former, ...leaving];
     const { connections } = this.#listener;
-    const services = { ...shared, config, identity, connections, metrics };
+    const services = { ...shared, config, identity, connections };
     const app = await createPublicApp(routes, served, services);
     const servers = routes.flatMap(({ server }) => (this.#isInForce(server) ? [] : server));
     const isNewIdentity = identity !== this.#current?.identity;
@@ -106,7 +106,7 @@ export class Generations {
 
   /** Has a generation take the place of the current one. Former routes end with their calls. */
   commit(next: Generation): void {
-    const { shared, metrics, use } = this.#services;
+    const { shared, use } = this.#services;
     const earlier = this.#current;
     this.#current = next;
     use(next.config);
@@ -114,7 +114,7 @@ export class Generations {
     shared.sealKeys.rotate(configuredKeys(next.config), lifeMs);
     this.#routes.configured = next.routes;
     for (const route of next.routes) route.open();
-    metrics.begin(
+    shared.metrics.begin(
       next.routes.map(({ config }) => config.id),
       LIMIT_NAMES,
     );

@@ -31,7 +31,7 @@ export function createCatalogue(
   config: RouteConfig,
   { pool }: RouteServer,
   relay: Relay | null,
-  { clock, log, learnTools }: SharedServices,
+  { clock, log, metrics }: SharedServices,
 ): RouteCatalogue {
   const route = config.id;
   const forwarder = new RequestForwarder({
@@ -46,7 +46,7 @@ export function createCatalogue(
     parameterHeaders: config.tools.parameterHeaders,
     onTools: (request, tools) => {
       taskTools.learn(request, tools);
-      learnTools(route, namesOf(tools));
+      metrics.learnTools(route, namesOf(tools));
     },
   });
   const forward: RouteCatalogue['forward'] = (request, closed) =>
