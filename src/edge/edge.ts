@@ -199,7 +199,7 @@ export class ModernEndpoint {
     const isChanged = reply.kind === 'failed' && reasonOf(reply.failure) === 'upstream_changed';
     if (isChanged && passThrough !== null && writer.withdraw()) return passThrough();
     const sent = writer.finish(route.published(reply, caller));
-    observe(route.id, request, reply, sent, clock.now() - startedAtMs);
+    observe(request, reply, sent, clock.now() - startedAtMs);
   }
 
   /** Checks what the route, the tool and the response require. @returns why the request is refused, or `null` */

@@ -65,8 +65,8 @@ export interface EdgeOptions extends ResponseSettings {
   readonly log: Log;
   /** `null` if no traces are exported. */
   readonly tracer: Tracer | null;
+  /** Called with each request that has its response. */
   readonly observe: (
-    route: string,
     request: EdgeRequest,
     reply: CallReply,
     sent: SentResponse,

@@ -108,13 +108,15 @@ function whenAdmitted(
 /** The settings of the modern edge of a route. */
 export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
   const { config, clock, log, tracer, openResponses, writes, metrics, connections } = shared;
+  const { id } = route.config;
+  const { upstream } = route.server;
   const policy: RequestPolicy = {
-    legacyClients: legacyClientsOf(config, route.server.upstream),
-    supportedVersions: () => supportedVersions(config, route.server.upstream),
+    legacyClients: legacyClientsOf(config, upstream),
+    supportedVersions: () => supportedVersions(config, upstream),
     maxJsonDepth: config.limits.maxJsonDepth,
   };
-  const reason = route.config.upstream.process === null ? 'edge.legacyClients' : 'stdio';
-  const refused = legacyRefusalLog(route.config.id, reason, { clock, log });
+  const whyRefused = route.config.upstream.process === null ? 'edge.legacyClients' : 'stdio';
+  const refused = legacyRefusalLog(id, whyRefused, { clock, log });
   return {
     read: (request, body) => readModernRequest(request, body, policy),
     legacyRefused: ({ address }) => refused(address),
@@ -128,14 +130,14 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
     clock,
     log,
     tracer,
-    observe: (name, request, reply, { status, code }, ms) => {
+    observe: (request, reply, { status, code }, ms) => {
       const { method, params } = request;
       const target = method === 'tools/call' ? loggedTarget(method, params) : '';
       const isToolError = reply.kind === 'result' && reply.result['isError'] === true;
       const reason = failureReasonOf(reply);
-      metrics.operation(name, { method, target, code, isToolError, reason }, ms);
+      metrics.operation(id, { method, target, code, isToolError, reason }, ms);
       if (log.takes('edge.request')) {
-        log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
+        log.event('edge.request', { route: id, method, status, code, ms, ...traceOf(request) });
       }
     },
   };
