@@ -188,12 +188,7 @@ export function callerOf(
   const keys = credentialHeadersOf(headers, options.credentialHeaders);
   const digest = digestOf(headers.authorization, keys);
   const keysDigest = digestOf(undefined, keys);
-  const principal =
-    named === null
-      ? digest === ''
-        ? null
-        : `${CREDENTIALS_PREFIX}${digest}`
-      : principalWith(named, keysDigest);
+  const principal = named === null ? principalBy(digest) : principalWith(named, keysDigest);
   const principalKey = principal ?? ANONYMOUS_KEY;
   return {
     kind: callerKindOf({ principal, principalKey }),
@@ -203,6 +198,11 @@ export function callerOf(
     conversation: conversationOf(headers, options.conversationHeader ?? null),
     headers: forwardedHeaders(headers, options),
   };
+}
+
+/** @returns the principal that nobody names, by its credentials; `null` without any */
+function principalBy(digest: string): string | null {
+  return digest === '' ? null : `${CREDENTIALS_PREFIX}${digest}`;
 }
 
 /** Different credentials of one name are different principals, since only `Authorization` is refreshed. */

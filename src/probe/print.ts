@@ -38,15 +38,14 @@ export function reportText(report: ProbeReport, coloured: boolean): string {
   return sections.filter((section) => section !== '').join('\n');
 }
 
-function headline({ url, command, modern, served }: ProbeReport, paint: Paint): string {
-  const verdict =
-    served === 'passed-through'
-      ? paint('good', 'a modern MCP server: it needs no gateway')
-      : modern
-        ? 'an MCP server of both eras: the gateway bridges it'
-        : 'a legacy MCP server';
-  const name = url ?? (command ?? []).join(' ');
-  return `${paint('bold', clean(name, 500))} is ${verdict}\n`;
+function headline(report: ProbeReport, paint: Paint): string {
+  const name = report.url ?? (report.command ?? []).join(' ');
+  return `${paint('bold', clean(name, 500))} is ${verdict(report, paint)}\n`;
+}
+
+function verdict({ modern, served }: ProbeReport, paint: Paint): string {
+  if (served === 'passed-through') return paint('good', 'a modern MCP server: it needs no gateway');
+  return modern ? 'an MCP server of both eras: the gateway bridges it' : 'a legacy MCP server';
 }
 
 function facts(report: ProbeReport, paint: Paint): string {

@@ -72,12 +72,13 @@ function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: ProbeAttem
   const wayOut = gaveHeaders
     ? 'it does not accept the given --header'
     : `give credentials with --header "Authorization: ${scheme} ..."`;
-  const hint =
-    wwwAuthenticate === undefined
-      ? '; if it checks Host, use the name that it accepts (upstream.url, upstream.hostHeader)'
-      : /\bresource_metadata\b/i.test(wwwAuthenticate)
-        ? '; clients log in through the gateway if publicUrl is set and the server accepts tokens for that URL'
-        : '';
+  let hint = '';
+  if (wwwAuthenticate === undefined) {
+    hint = '; if it checks Host, use the name that it accepts (upstream.url, upstream.hostHeader)';
+  } else if (/\bresource_metadata\b/i.test(wwwAuthenticate)) {
+    hint =
+      '; clients log in through the gateway if publicUrl is set and the server accepts tokens for that URL';
+  }
   return new ProbeFailure(
     'unauthorized',
     `${url} refuses access (HTTP ${httpStatus})${saidIn(failure)}; ${wayOut}${hint}`,
@@ -138,12 +139,9 @@ const CONNECTION_PROBLEMS: Readonly<Record<string, readonly [problem: string, wa
 
 function notMcp(failure: UpstreamFailure, { url, page }: ProbeAttempt): ProbeFailure {
   const status = failure.details.httpStatus;
-  const problem =
-    status === 404
-      ? 'not found (HTTP 404)'
-      : page === 'text/html'
-        ? 'it is a web page (HTML)'
-        : `${clean(failure.message, 200)}${saidIn(failure)}`;
+  let problem = `${clean(failure.message, 200)}${saidIn(failure)}`;
+  if (status === 404) problem = 'not found (HTTP 404)';
+  else if (page === 'text/html') problem = 'it is a web page (HTML)';
   return new ProbeFailure(
     'not_mcp',
     `${url} does not speak MCP: ${problem}; give the URL of the MCP endpoint, such as http://host:port/mcp or /sse`,

@@ -71,15 +71,8 @@ const headers = z
   .superRefine((entries, context) => {
     const seen = new Set<string>();
     for (const name of Object.keys(entries)) {
-      const lower = name.toLowerCase();
-      const problem = !HEADER_NAME.test(name)
-        ? 'valid HTTP header names'
-        : OUR_HEADERS.has(lower) || lower.startsWith('proxy-')
-          ? `no header ${lower}, which only the gateway sets`
-          : seen.has(lower)
-            ? `the header ${lower} only once`
-            : null;
-      seen.add(lower);
+      const problem = headerNameProblem(name, seen);
+      seen.add(name.toLowerCase());
       if (problem !== null) context.addIssue({ code: 'custom', message: problem });
     }
   })
@@ -91,6 +84,16 @@ const headers = z
   .describe(
     'Headers of every request to `upstream.url`, and to the message endpoint of an HTTP+SSE server. They replace those of the client. Other paths do not get them. Values can be `file:/path` references.',
   );
+
+/** @param seen names before this one, in lower case */
+function headerNameProblem(name: string, seen: ReadonlySet<string>): string | null {
+  if (!HEADER_NAME.test(name)) return 'valid HTTP header names';
+  const lower = name.toLowerCase();
+  if (OUR_HEADERS.has(lower) || lower.startsWith('proxy-')) {
+    return `no header ${lower}, which only the gateway sets`;
+  }
+  return seen.has(lower) ? `the header ${lower} only once` : null;
+}
 
 /** What a server over stdio gets of the environment of the gateway: no variable in which people keep secrets. */
 const INHERITED_VARIABLES = [
