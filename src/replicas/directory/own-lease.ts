@@ -15,6 +15,8 @@ export class OwnLease {
   readonly #listeners: (() => void)[] = [];
   /** When the lease was last renewed for certain, in ms of `Clock.elapsed`. */
   #leasedAtMs: number | null = null;
+  /** Whether the lease was found to be gone, and nobody was told yet that it is there again. */
+  #isGone = false;
   /** When the lease was last there again after it was gone, in ms of `Clock.elapsed`. */
   #restoredAtMs = -Infinity;
 
@@ -30,7 +32,7 @@ export class OwnLease {
 
   /** Whether the lease is gone, or was a moment ago: then the store lost its data. @throws Error of the Redis client */
   async isNew(redis: RedisClient): Promise<boolean> {
-    return this.wasJustRestored || (await redis.pttl(this.#options.key)) < 0;
+    return this.#isGone || this.wasJustRestored || (await redis.pttl(this.#options.key)) < 0;
   }
 
   /** Calls the listener each time that the lease is there again after it was gone. */
@@ -46,16 +48,28 @@ export class OwnLease {
   async renew(redis: RedisClient): Promise<() => void> {
     const { key, text, leaseMs, clock } = this.#options;
     const sentAtMs = clock.elapsed();
-    // Carried out in this order: both have one key.
-    const [leftMs] = await Promise.all([redis.pttl(key), redis.set(key, text, 'PX', leaseMs)]);
-    // What an outage held up can arrive after it, and renew a lease that was gone. No reply says so.
-    const wasGone =
-      this.#leasedAtMs !== null && (leftMs < 0 || sentAtMs - this.#leasedAtMs >= leaseMs);
+    if (!(await this.#extend(redis, sentAtMs))) await redis.set(key, text, 'PX', leaseMs);
     this.#leasedAtMs = sentAtMs;
-    if (!wasGone) return () => {};
+    if (!this.#isGone) return () => {};
+    this.#isGone = false;
     this.#restoredAtMs = clock.elapsed();
     return () => {
       for (const tell of this.#listeners) tell();
     };
+  }
+
+  /**
+   * Renews the lease if it is there, and notes if it is gone. A lease that is gone is made again only once this process knows it: the
+   * reply of a renewal can be lost, and the next one would find a lease that nobody could tell from the one before. Nor does what
+   * an outage held up make a lease again when it arrives.
+   * @returns whether it is there
+   */
+  async #extend(redis: RedisClient, nowMs: number): Promise<boolean> {
+    const { key, text, leaseMs } = this.#options;
+    if (this.#leasedAtMs === null || this.#isGone) return false;
+    const isThere = (await redis.set(key, text, 'PX', leaseMs, 'XX')) !== null;
+    // Others may have found it gone, whatever the store has now.
+    this.#isGone ||= !isThere || nowMs - this.#leasedAtMs >= leaseMs;
+    return isThere;
   }
 }

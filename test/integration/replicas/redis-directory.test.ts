@@ -12,6 +12,7 @@ import {
 } from '../../../src/replicas/directory/redis-directory.ts';
 import { callId, type CallId } from '../../../src/protocol/ids.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { Severable } from '../../fixtures/network/flaky-proxy.ts';
 import { freePort } from '../../fixtures/processes.ts';
 import {
   makeCertificate,
@@ -345,6 +346,25 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await redis.restart();
       await expect.poll(() => restored.mock.calls.length, HEAL).toBe(1);
       await directory.claim(newCall(), TTL_MS);
+      expect(restored).toHaveBeenCalledOnce();
+    });
+
+    // Rule shared-12.
+    test('in which the data is gone is told, although the reply to the renewal that met it is lost', async () => {
+      const server = await startServer();
+      const way = await Severable.to({ host: '127.0.0.1', port: server.port });
+      undone.push(() => way.stop());
+      const clock = new ManualClock();
+      const redis = single({ url: new URL(`redis://127.0.0.1:${way.port}`) });
+      const { directory } = await startReplica(redis, 'a', { clock, renewEveryMs: 1500 });
+      const restored = vi.fn();
+      directory.onLeaseRestored(restored);
+      way.cut('back');
+      await spy(server).flushall();
+      clock.advance(1500);
+      await expect.poll(() => directory.up, HEAL).toBe(false);
+      way.mend();
+      await expect.poll(() => directory.up, HEAL).toBe(true);
       expect(restored).toHaveBeenCalledOnce();
     });
 
