@@ -4,15 +4,15 @@
  */
 import { sleep, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import type { Caller, Failure, CallReply, Leg, WaitingTask } from '../model/request.ts';
-import { isTaskOver, type TaskState } from '../model/task.ts';
+import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import type { TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
-import type { NextStep, TaskCalls } from './task-calls.ts';
-import { afterFailure, endLeg, retryOf, stopElsewhere } from './task-calls.ts';
+import { meaningOf, type Asked, type NextStep } from './next-step.ts';
+import { endLeg, stopElsewhere, type TaskCalls } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;
@@ -42,7 +42,7 @@ export class RunningTask implements WaitingTask {
   readonly #options: RunningTaskOptions;
   #record: TaskRecord;
   /** What was asked when answers came that are on their way; `null` if another replica took them, or there are none. */
-  #asked: Pick<TaskRecord, 'state' | 'retry'> | null = null;
+  #asked: Asked | null = null;
   /** Whose credentials go upstream: those of the last request about the task. */
   #caller: Caller;
   /** Closes the leg that waits for the call; `null` while none does. */
@@ -155,7 +155,7 @@ export class RunningTask implements WaitingTask {
   cancel(): void {
     if (isTaskOver(this.#record.state)) return;
     this.#stopCall();
-    this.#end({ status: 'cancelled' });
+    this.#change({ state: { status: 'cancelled' }, retry: null });
   }
 
   /** Leaves the task to whichever replica its client comes to next. Resolves when the store knows it, or does not respond. */
@@ -202,10 +202,12 @@ export class RunningTask implements WaitingTask {
     return this.#saver.keep();
   }
 
-  /** Waits for the call until it asks or ends. @returns the failure of an answer that does not fit */
+  /** Waits for the call until it asks or ends. @returns the failure of answers that do not fit, or were not taken */
   async #wait(): Promise<Failure | null> {
     const { calls } = this.#options;
     let failure: Failure | null = null;
+    /** The same, until the call shows that it goes on without the answers: then it has not ended with them. */
+    let cause: Failure | null = null;
     for (;;) {
       const { retry } = this.#record;
       if (retry === null || this.#isGone || this.#waiting !== null) return null;
@@ -217,7 +219,7 @@ export class RunningTask implements WaitingTask {
       const reply = await served;
       if (this.#waiting !== waiting) return null;
       this.#waiting = null;
-      const next = this.#take(reply, retry, failure);
+      const next = this.#take(reply, retry, cause);
       if (next.type === 'refused') {
         // The question is open again. What was asked is not known of answers that another replica took.
         this.#change(this.#asked ?? { retry: { ...retry, inputResponses: null } });
@@ -229,42 +231,20 @@ export class RunningTask implements WaitingTask {
           this.#leaveToHolder();
       } else if (next.type === 'notTaken') {
         failure = next.failure;
+        cause = failure;
         this.#change({ retry: { ...retry, inputResponses: null } });
-      } else if (next.type === 'shown' && !this.#hasMoved) return failure;
+      } else {
+        cause = null;
+        if (next.type === 'shown' && !this.#hasMoved) return failure;
+      }
     }
   }
 
-  /** @param cause why the answers before were not taken, if they were not: the call can have ended with them */
   #take(reply: CallReply, sent: TaskRecord['retry'], cause: Failure | null): NextStep {
-    const { retry } = this.#record;
-    if (retry === null) return { type: 'shown' };
-    if (reply.kind === 'failed') {
-      const step = afterFailure(reply.failure, sent);
-      if (step.type !== 'failed') return step;
-      const { error } = cause ?? step;
-      this.#change({ statusMessage: error.message });
-      this.#end({ status: 'failed', error: { ...error } });
-      return { type: 'shown' };
-    }
-    const promoted = retryOf(reply);
-    if (promoted === null) {
-      this.#end({ status: 'completed', result: reply.result });
-      return { type: 'shown' };
-    }
-    const { requestState, inputRequests } = promoted;
-    const isAsked = Object.keys(inputRequests).length > 0;
-    const asked: Pick<TaskRecord, 'state' | 'retry'> = {
-      state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
-      retry: { ...retry, requestState, inputResponses: null },
-    };
-    if (retry === sent) {
-      this.#change(asked);
-      return { type: isAsked ? 'shown' : 'renewed' };
-    }
-    // Answers have come meanwhile: the next retry has them.
-    this.#asked = asked;
-    this.#change({ retry: { ...retry, requestState } });
-    return { type: 'renewed' };
+    const { next, change, asked } = meaningOf(reply, sent, this.#record, cause);
+    if (asked !== null) this.#asked = asked;
+    if (change !== null) this.#change(change);
+    return next;
   }
 
   #requestOf({ request, requestState, inputResponses }: NonNullable<TaskRecord['retry']>) {
@@ -292,10 +272,6 @@ export class RunningTask implements WaitingTask {
     this.#record = { ...this.#record, ...to, updatedAtMs };
     this.#saver.save();
     if (isVisible) for (const tell of [...this.#watchers]) tell();
-  }
-
-  #end(state: TaskState): void {
-    this.#change({ state, retry: null });
   }
 
   #changed(atMostMs: number): Promise<void> {

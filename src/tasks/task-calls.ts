@@ -1,18 +1,14 @@
 /** The call of a task, as the task sees it: it retries as a client would, and has the server cancel it. */
 import { sleep, type Clock } from '../lib/clock.ts';
-import { callLost, type FailureReason } from '../model/failures.ts';
 import type { RelayedHandle } from '../model/relay.ts';
 import {
   legWithoutNotifications,
   type CallReply,
   type EdgeRequest,
-  type Failure,
   type Leg,
   type WaitingTask,
 } from '../model/request.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
-import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
-import type { TaskRecord } from './record.ts';
 
 /** What a task does with its call. */
 export interface TaskCalls {
@@ -43,44 +39,6 @@ export function retryOf(reply: CallReply): PromotedReply | null {
   if (typeof requestState !== 'string') return null;
   const inputRequests = objectMember(reply.result, 'inputRequests') ?? {};
   return { requestState, inputRequests, meta: objectMember(reply.result, '_meta') };
-}
-
-/** What a task does after a reply of its call. */
-export type NextStep =
-  /** The client is to be shown something, or the task is over. */
-  | { readonly type: 'shown' }
-  /** The call goes on, and the pointer to it is a newer one. */
-  | { readonly type: 'renewed' }
-  /** The call cannot be continued now. */
-  | { readonly type: 'later' }
-  | { readonly type: 'refused'; readonly failure: Failure }
-  /** The call, or the server, did not take the answers: the call says what is open now. */
-  | { readonly type: 'notTaken'; readonly failure: Failure };
-
-/** Why answers are not taken, after which the call may wait for others. */
-const ANSWERS_NOT_TAKEN: ReadonlySet<unknown> = new Set<FailureReason>([
-  'unauthorized',
-  'request_too_large',
-]);
-
-/**
- * Tells what a task does after a failure of its call.
- * @param sent the retry that failed; without answers, the call itself failed
- */
-export function afterFailure(
-  failure: Failure,
-  sent: TaskRecord['retry'],
-): NextStep | { readonly type: 'failed'; readonly error: JsonRpcErrorObject } {
-  const { error } = failure;
-  const { retryable, reason } = objectMember({ ...error }, 'data') ?? {};
-  if (retryable === true) return { type: 'later' };
-  if (reason === 'invalid_input_response') return { type: 'refused', failure };
-  const hadAnswers = (sent?.inputResponses ?? null) !== null;
-  if (hadAnswers && ANSWERS_NOT_TAKEN.has(reason)) return { type: 'notTaken', failure };
-  return {
-    type: 'failed',
-    error: reason === 'invalid_request_state' ? callLost(true).error : error,
-  };
 }
 
 /** How long the call that is taken up again lives, in ms. */

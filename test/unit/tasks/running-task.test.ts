@@ -150,6 +150,22 @@ describe('answers that did not reach the call', () => {
   });
 
   // Rule promoted-21.
+  test('are not why a call fails that has gone on without them', async () => {
+    const { task, replies } = taskTestbed();
+    const answered = task.answer(ANSWERS);
+    await settled();
+    await replies(refused);
+    // While the task looks at its call, that asks something else.
+    task.moved();
+    await replies(asking('round-1'));
+    const data = { reason: 'upstream_protocol_error' };
+    const ended = { error: { ...error, message: 'ended', data }, httpStatus: 200 };
+    await replies({ kind: 'failed', failure: ended });
+    expect(await answered).toBe(refused.failure);
+    expect(task.record.state).toMatchObject({ status: 'failed', error: { message: 'ended' } });
+  });
+
+  // Rule promoted-21.
   test('are not what a call lacks that failed before it had any', async () => {
     const { task, retries, replies } = taskTestbed();
     task.moved();
