@@ -194,6 +194,8 @@ export class RunningTask implements WaitingTask {
     const kept = await this.#saver.endKept();
     if (kept === null) return;
     const { state, statusMessage } = kept;
+    // While a leg waited here, that replica could not cancel the call.
+    if (state.status === 'cancelled') this.#waiting?.abort();
     this.#change({ state, statusMessage, retry: null });
   }
 

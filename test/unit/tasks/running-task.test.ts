@@ -5,6 +5,7 @@ import { illFormedAnswer } from '../../../src/model/question-failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../../src/model/request.ts';
 import { taskKey } from '../../../src/protocol/ids.ts';
 import type { JsonObject } from '../../../src/protocol/json.ts';
+import type { TaskRecord } from '../../../src/tasks/record.ts';
 import { RunningTask } from '../../../src/tasks/running-task.ts';
 import type { TaskStore } from '../../../src/tasks/store.ts';
 import { FIRST, settled } from '../../fixtures/calls-testbed.ts';
@@ -213,6 +214,26 @@ describe('a task that another replica has taken over', () => {
     expect(legs[0]?.closed.aborted).toBe(false);
     await replies(asking('round-1'));
     expect(clock.pending).toBe(0);
+  });
+
+  // Rule shared-16.
+  test('lets its call be cancelled that the other one has cancelled', async () => {
+    const cancelled = { state: { status: 'cancelled' }, statusMessage: null };
+    const store: Partial<TaskStore> = {
+      find: async () => cancelled as TaskRecord,
+      keep: async () => {},
+    };
+    const { task, legs, did } = taskTestbed({
+      store: store as TaskStore,
+      inputResponses: ANSWERS,
+    });
+    task.noteTakenOver();
+    task.begin();
+    await task.lookForEnd();
+    expect(task.record.state.status).toBe('cancelled');
+    expect(legs.map(({ closed }) => closed.aborted)).toEqual([true]);
+    await settled();
+    expect(did).toEqual(['gone']);
   });
 
   // Rule shared-16.
