@@ -68,7 +68,7 @@ export class RunningTask implements WaitingTask {
       ...options,
       record: () => this.#record,
       gone: this.#over.signal,
-      onEndKept: () => this.#leaveToHolder(),
+      onOver: () => this.#leaveToHolder(),
     });
   }
 

@@ -14,8 +14,10 @@ export interface TaskSaverOptions {
   readonly record: () => TaskRecord;
   /** Aborts when the task is gone from here: then nothing more is kept. */
   readonly gone: Closed;
-  /** Called when the store has the end of the task: this one, or one that another replica has kept. */
-  readonly onEndKept: () => void;
+  /** Claims the task once more. Resolves to false if another replica has it. Rejects with DirectoryUnavailable. */
+  readonly claim: () => Promise<boolean>;
+  /** Called when the store has the end of the task, this one or one that another replica has kept, or another replica has the task. */
+  readonly onOver: () => void;
 }
 
 /** How long to wait before a record is kept again that the store did not take, in ms. */
@@ -49,7 +51,7 @@ export class TaskSaver {
   save(): void {
     this.#isSaved = false;
     if (this.#options.store === null) return;
-    this.#saving ??= this.#saveChanges().finally(() => (this.#saving = null));
+    this.#saving ??= this.#saveChanges();
   }
 
   /** Finds the end of the task that another replica has kept. @returns `null` if there is none, or the store is away */
@@ -60,22 +62,40 @@ export class TaskSaver {
   }
 
   async #saveChanges(): Promise<void> {
-    const { clock, record, gone, onEndKept } = this.#options;
-    while (!this.#isSaved) {
-      this.#isSaved = true;
-      try {
-        await this.keep();
-      } catch {
-        this.#isSaved = false;
-        await sleep(clock, RETRY_MS, gone);
-        if (gone.aborted) return;
-        // Meanwhile another replica can have taken the task for its own, and told its client how it ended.
-        const end = await this.endKept();
-        if (gone.aborted) return;
-        if (end !== null) return onEndKept();
+    const { clock, record, gone, onOver } = this.#options;
+    try {
+      let hasFailed = false;
+      while (!this.#isSaved) {
+        this.#isSaved = true;
+        try {
+          const isElsewhere = hasFailed && (await this.#isElsewhere());
+          if (gone.aborted) return;
+          if (isElsewhere) return onOver();
+          await this.keep();
+          hasFailed = false;
+        } catch {
+          this.#isSaved = false;
+          hasFailed = true;
+          await sleep(clock, RETRY_MS, gone);
+          if (gone.aborted) return;
+        }
       }
+      // Any replica can serve it now.
+      if (isTaskOver(record().state)) onOver();
+    } finally {
+      // In the same turn in which the loop ends: a change in the next one would wait for nobody.
+      this.#saving = null;
     }
-    // Any replica can serve it now.
-    if (isTaskOver(record().state)) onEndKept();
+  }
+
+  /**
+   * Tells whether another replica has taken the task for its own while the store was away, and knows more. One that has ended
+   * here ends there, too, unless it has ended there before.
+   * @throws DirectoryUnavailable
+   */
+  async #isElsewhere(): Promise<boolean> {
+    const { record, claim } = this.#options;
+    if ((await this.endKept()) !== null) return true;
+    return !isTaskOver(record().state) && !(await claim());
   }
 }

@@ -13,12 +13,12 @@ function testbed(endElsewhere: Partial<TaskRecord> | null) {
   const clock = new ManualClock();
   const gone = new AbortController();
   const kept: unknown[] = [];
-  const state = { isAway: true, ends: 0 };
+  const state = { isAway: true, isOurs: true, ends: 0 };
   const looked = Promise.withResolvers<void>();
   const store: Partial<TaskStore> = {
     keep: async (_key, record) => {
       if (state.isAway) throw new DirectoryUnavailable('timeout', 'away');
-      kept.push(record);
+      kept.push({ ...record });
     },
     find: async () => {
       await looked.promise;
@@ -31,7 +31,8 @@ function testbed(endElsewhere: Partial<TaskRecord> | null) {
     ...{ key: taskKey('task:1'), store: store as TaskStore, clock },
     record: () => record,
     gone: gone.signal,
-    onEndKept: () => (state.ends += 1),
+    claim: async () => state.isOurs,
+    onOver: () => (state.ends += 1),
   });
   const whileAway = async () => {
     saver.save();
@@ -69,4 +70,39 @@ test('is not kept once the task is gone from here', async () => {
   looked.resolve();
   await saver.saving;
   expect(kept).toEqual([]);
+});
+
+// Rule shared-8.
+test('is kept as it is now, also if it changes just when the one before is kept', async () => {
+  for (let turns = 0; turns < 20; turns += 1) {
+    const { saver, kept, state, record } = testbed(null);
+    state.isAway = false;
+    saver.save();
+    for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+    Object.assign(record, { statusMessage: 'half done' });
+    saver.save();
+    await settled();
+    expect([turns, kept.at(-1)]).toEqual([turns, record]);
+  }
+});
+
+// Rule shared-14.
+test('does not replace what the replica keeps that has taken the task over', async () => {
+  const { saver, kept, state, looked, whileAway } = testbed(null);
+  state.isOurs = false;
+  await whileAway();
+  looked.resolve();
+  await saver.saving;
+  expect([kept, state.ends]).toEqual([[], 1]);
+});
+
+// Rule shared-15.
+test('is kept if the task has ended here, whoever has taken it over', async () => {
+  const { saver, kept, state, looked, record, whileAway } = testbed(null);
+  state.isOurs = false;
+  Object.assign(record, { state: { status: 'cancelled' } });
+  await whileAway();
+  looked.resolve();
+  await saver.saving;
+  expect([kept, state.ends]).toEqual([[record], 1]);
 });
