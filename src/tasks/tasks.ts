@@ -16,6 +16,7 @@ import type { PointerOwner } from '../seal/pointer.ts';
 import { replyOf, requestOf, type TaskRecord } from './record.ts';
 import { RunningTask } from './running-task.ts';
 import type { TaskStore } from './store.ts';
+import { TaskClaims } from './task-claims.ts';
 import { retryOf, type RouteCalls } from './task-calls.ts';
 import { TaskIds, type TaskName } from './task-ids.ts';
 import { untilChanged } from './until-changed.ts';
@@ -61,15 +62,14 @@ type TaskLocation =
 export class Tasks implements TaskEngine {
   readonly #options: TasksOptions;
   readonly #tasks: Map<TaskKey, RunningTask>;
-  /** Of the claims that this process has. */
-  readonly #epochs: Map<TaskKey, number>;
+  readonly #claims: TaskClaims;
   #isStopping = false;
 
   /** @param earlier the tasks of the route with other settings, which go on */
   constructor(options: TasksOptions, earlier: Tasks | null = null) {
     this.#options = options;
     this.#tasks = earlier === null ? new Map() : earlier.#tasks;
-    this.#epochs = earlier === null ? new Map() : earlier.#epochs;
+    this.#claims = earlier === null ? new TaskClaims() : earlier.#claims;
   }
 
   /** How many tasks are here, by their status. */
@@ -156,10 +156,16 @@ export class Tasks implements TaskEngine {
     await Promise.all([...this.#tasks.values()].map((task) => task.leave()));
   }
 
-  /** Claims all tasks again, and leaves those to other replicas that these have taken over. */
+  /**
+   * Claims all tasks again, and leaves those to other replicas that these have taken over. One that cannot be claimed keeps no
+   * other one waiting.
+   */
   async claimAgain(): Promise<void> {
-    for (const task of [...this.#tasks.values()]) {
-      while (!(await task.claimAgain())) await sleep(this.#options.clock, RETRY_AFTER_MS);
+    for (let left = [...this.#tasks.values()]; left.length > 0;) {
+      const failed: RunningTask[] = [];
+      for (const task of left) if (!(await task.claimAgain())) failed.push(task);
+      if (failed.length > 0) await sleep(this.#options.clock, RETRY_AFTER_MS);
+      left = failed;
     }
   }
 
@@ -214,9 +220,7 @@ export class Tasks implements TaskEngine {
       onGone: () => {
         this.#tasks.delete(key);
         giveBack();
-        const epoch = this.#epochs.get(key);
-        this.#epochs.delete(key);
-        if (epoch !== undefined) void store?.release(key, epoch);
+        this.#claims.release(store, key);
       },
     });
     this.#tasks.set(key, task);
@@ -227,14 +231,7 @@ export class Tasks implements TaskEngine {
   async #claim(key: TaskKey, task: RunningTask): Promise<boolean> {
     const { store } = this.#options;
     if (store === null) return true;
-    const claim = await store.claim(key, task.leftMs);
-    if (claim.type === 'held') return false;
-    const lastEpoch = this.#epochs.get(key);
-    const isUnchanged = lastEpoch === undefined || lastEpoch === claim.epoch;
-    // Another replica had the task meanwhile and kept what it knows, unless the store has lost its data.
-    const isOurs = isUnchanged || !(await store.has(key));
-    this.#epochs.set(key, claim.epoch);
-    return isOurs;
+    return this.#claims.claim(store, key, task.leftMs, () => this.#tasks.get(key) === task);
   }
 
   async #find(request: EdgeRequest, taskId: string): Promise<TaskLocation | FailedReply> {
@@ -287,7 +284,7 @@ export class Tasks implements TaskEngine {
       }
       task = this.#takeOver(key, record, request);
     }
-    this.#epochs.set(key, epoch);
+    this.#claims.note(key, epoch);
     return { type: 'here', task };
   }
 

@@ -43,7 +43,8 @@ function memoryStore() {
   return { store, kept, claims };
 }
 
-function tasksTestbed(options: Partial<CallsOptions> = {}) {
+/** @param most how many tasks a caller can have */
+function tasksTestbed(options: Partial<CallsOptions> = {}, most = 1) {
   const promotion = () => PROMOTION;
   const testbed = callsTestbed({ promotion, longestCallMs: 2 * TTL_MS, ...options });
   const { calls, clock } = testbed;
@@ -64,7 +65,7 @@ function tasksTestbed(options: Partial<CallsOptions> = {}) {
         new SessionSeal({ keys: { all: keys }, audience: 'fleet', route: 'route' }),
         null,
       ),
-      quota: new Quota('tasks', () => ({ max: 1, maxPerPrincipal: 1 }), counts),
+      quota: new Quota('tasks', () => ({ max: most, maxPerPrincipal: most }), counts),
     });
   const tasks = replica('here', shared.store);
   /** Lets time pass, and what it sets off happen. */
@@ -189,6 +190,50 @@ test('a task that another replica had meanwhile is left as that one kept it, als
   await claimed;
   expect([...tasks.byStatus.values()]).toEqual([0, 0, 0, 0, 0]);
   expect(kept.get(key)).toBe(theirs);
+});
+
+// Rule shared-12.
+test('a task that cannot be claimed again keeps no other one waiting', async () => {
+  const testbed = tasksTestbed({}, 2);
+  const { tasks, store, claims, pass } = testbed;
+  for (let task = 0; task < 2; task += 1) await taskOf(testbed);
+  const [unreadable] = claims;
+  const { claim } = store;
+  const state = { isReadable: false };
+  store.claim = async (id, ttlMs) => {
+    if (id !== unreadable || state.isReadable) return claim(id, ttlMs);
+    throw new DirectoryUnavailable('store', 'unreadable');
+  };
+  claims.clear();
+  const again = tasks.claimAgain();
+  await pass(100);
+  expect(claims.size).toBe(1);
+  state.isReadable = true;
+  await pass(250);
+  await again;
+  expect(claims.size).toBe(2);
+});
+
+// Rule shared-12.
+test('a task that ends while it is claimed again keeps no claim', async () => {
+  const testbed = tasksTestbed();
+  const { tasks, store, claims } = testbed;
+  const taskId = await taskOf(testbed);
+  const { claim } = store;
+  const replies = Promise.withResolvers<void>();
+  // The store has lost the claim, and takes the new one when the task has given the old one back.
+  store.claim = async (id, ttlMs) => {
+    await replies.promise;
+    await claim(id, ttlMs);
+    return { type: 'claimed', epoch: 2 };
+  };
+  const again = tasks.claimAgain();
+  await tasks.cancel(FIRST, taskId, waitingClient().leg);
+  await settled();
+  replies.resolve();
+  await again;
+  await settled();
+  expect(claims.size).toBe(0);
 });
 
 const HOLDERS: readonly (readonly [string, Partial<ClaimStore>])[] = [
