@@ -3,7 +3,7 @@
  * that all of them share, and keeps the session there, sealed: when that process is gone, the next one goes on with
  * the same session. Credentials are never kept.
  */
-import { sleep, type Clock, type Timer } from '../lib/clock.ts';
+import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import type { ClaimStore } from '../model/directory.ts';
 import { homeId, sessionId, type HomeId } from '../protocol/ids.ts';
@@ -51,8 +51,12 @@ export class HomePlacement {
   readonly #claiming = new Map<string, Promise<HomeClaim>>();
   /** The homes to claim again. */
   readonly #toClaim = new Map<string, HeldHome>();
-  #claimingAgain: Promise<void> | null = null;
-  readonly #closed = new AbortController();
+  #isClaimingAgain = false;
+  /** How long to wait before those are tried again that fail, in ms. */
+  #retryMs = FIRST_RETRY_MS;
+  /** Ends that wait. */
+  #waiting = new Closing();
+  #isClosed = false;
   #renewal: Timer | null = null;
   #onLost: (key: string) => void = () => {};
 
@@ -83,11 +87,15 @@ export class HomePlacement {
     return claiming;
   }
 
-  /** Claims all homes again and keeps their sessions again, since the store may have lost them, or others may have them. */
-  claimAgain(): Promise<void> {
+  /**
+   * Claims all homes again and keeps their sessions again, since the store may have lost them, or others may have them.
+   * Homes that are tried again already are tried at once, and as often as the others.
+   */
+  async claimAgain(): Promise<void> {
     for (const [key, held] of this.#held) this.#toClaim.set(key, held);
-    this.#claimingAgain ??= this.#claimAllAgain().finally(() => (this.#claimingAgain = null));
-    return this.#claimingAgain;
+    this.#retryMs = FIRST_RETRY_MS;
+    this.#waiting.abort();
+    if (!this.#isClaimingAgain) await this.#claimAllAgain();
   }
 
   /** Keeps the session of a home, if this process has the home. */
@@ -117,7 +125,8 @@ export class HomePlacement {
 
   /** Stops to renew the claims. They end with the lease of this process, and the sessions are left to the next. */
   close(): void {
-    this.#closed.abort();
+    this.#isClosed = true;
+    this.#waiting.abort();
     this.#renewal?.cancel();
     this.#held.clear();
   }
@@ -138,7 +147,7 @@ export class HomePlacement {
     const kept = await store.kept(id);
     const session = kept === null ? null : this.#open(id, kept);
     // The request that waits for it goes on here. Nobody would give the home up, so it is not renewed, and expires.
-    if (this.#closed.signal.aborted) return { type: 'here', session };
+    if (this.#isClosed) return { type: 'here', session };
     this.#held.set(key, { id, epoch: claim.epoch, session });
     this.#renewLater();
     return { type: 'here', session };
@@ -170,18 +179,23 @@ export class HomePlacement {
    * callers. Then the next renewal tries them.
    */
   async #claimAllAgain(): Promise<void> {
-    const { signal } = this.#closed;
-    for (let waitMs = FIRST_RETRY_MS; this.#toClaim.size > 0 && !signal.aborted; waitMs *= 2) {
+    this.#isClaimingAgain = true;
+    while (this.#toClaim.size > 0 && !this.#isClosed) {
       const failed: [string, HeldHome][] = [];
       for (const [key, held] of this.#toClaim) {
         this.#toClaim.delete(key);
         if (this.#held.get(key) !== held) continue;
         await this.#renew(key, held).catch(() => failed.push([key, held]));
       }
+      const waitMs = this.#retryMs;
       if (failed.length === 0 || waitMs > LAST_RETRY_MS) continue;
+      this.#retryMs *= 2;
       for (const [key, held] of failed) this.#toClaim.set(key, held);
-      await sleep(this.#options.clock, waitMs, signal);
+      this.#waiting = new Closing();
+      await sleep(this.#options.clock, waitMs, this.#waiting);
     }
+    // In the same turn in which nothing is left: what is to be claimed from the next one on begins anew.
+    this.#isClaimingAgain = false;
   }
 
   async #renew(key: string, held: HeldHome): Promise<void> {

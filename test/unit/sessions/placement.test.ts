@@ -133,3 +133,35 @@ test('a home that cannot be claimed again keeps no other home waiting, and is tr
   await settled();
   expect(claimed.size).toBe(2);
 });
+
+// Rule sessions-24.
+test('homes that are tried again are claimed at once when the lease is there again, and as often as before', async () => {
+  const { clock, claimed, state, placement, again } = await claimingAgain();
+  for (let waitMs = 250; waitMs < 8_000; waitMs *= 2) {
+    clock.advance(waitMs);
+    await settled();
+  }
+  // Now it waits for 8 s. The data was lost meanwhile.
+  void placement.claimAgain();
+  await settled();
+  state.isAway = false;
+  clock.advance(250);
+  await again;
+  expect(claimed.size).toBe(1);
+  expect(clock.pending).toBe(1);
+});
+
+// Rule sessions-24.
+test('homes are claimed again as often as that is asked for, however soon', async () => {
+  for (let turns = 0; turns < 20; turns += 1) {
+    const { claimed, placementOf } = withStore();
+    const placement = placementOf();
+    await placement.claim('ada');
+    void placement.claimAgain();
+    for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+    claimed.clear();
+    void placement.claimAgain();
+    await settled();
+    expect([turns, claimed.size]).toEqual([turns, 1]);
+  }
+});
