@@ -144,7 +144,11 @@ export class HomePlacement {
     await this.#requireComplete(id);
     const claim = await store.claim(id, ttlMs);
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
-    const kept = await store.kept(id);
+    const kept = await store.kept(id).catch((error: unknown) => {
+      // Nobody would renew the claim, or give it back.
+      void store.release(id, claim.epoch).catch(() => {});
+      throw error;
+    });
     const session = kept === null ? null : this.#open(id, kept);
     // The request that waits for it goes on here. Nobody would give the home up, so it is not renewed, and expires.
     if (this.#isClosed) return { type: 'here', session };
@@ -201,7 +205,14 @@ export class HomePlacement {
   async #renew(key: string, held: HeldHome): Promise<void> {
     const { store, ttlMs } = this.#options;
     const claim = await store.claim(held.id, ttlMs);
-    if (this.#held.get(key) !== held) return;
+    if (this.#held.get(key) !== held) {
+      const isWanted = this.#held.has(key) || this.#claiming.has(key) || this.#isClosed;
+      // What was given back meanwhile can be the claim of an earlier epoch.
+      if (claim.type === 'claimed' && !isWanted) {
+        void store.release(held.id, claim.epoch).catch(() => {});
+      }
+      return;
+    }
     if (claim.type === 'claimed') {
       held.epoch = claim.epoch;
       if (held.session !== null) await this.#store(held, held.session);

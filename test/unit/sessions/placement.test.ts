@@ -59,8 +59,10 @@ test.each(['close', 'abandon'] as const)(
 function withStore() {
   const clock = new ManualClock();
   const claimed = new Set<unknown>();
+  /** The epochs of what is claimed: one that is not there any more is not released. */
+  const epochs = new Map<unknown, number>();
   const kept = new Map<unknown, Uint8Array>();
-  const state = { isAway: false, refuses: null as unknown };
+  const state = { isAway: false, isSilent: false, refuses: null as unknown, nextEpoch: 1 };
   const taking = async (take: () => void) => {
     if (state.isAway) throw new DirectoryUnavailable('timeout', 'away');
     take();
@@ -68,12 +70,17 @@ function withStore() {
   const store: ClaimStore = {
     claim: async (id) => {
       if (id === state.refuses) throw new DirectoryUnavailable('store', 'unreadable');
+      const epoch = claimed.has(id) ? (epochs.get(id) ?? 1) : state.nextEpoch;
+      epochs.set(id, epoch);
       await taking(() => claimed.add(id));
-      return { type: 'claimed', epoch: 1 };
+      return { type: 'claimed', epoch };
     },
-    release: (id) => taking(() => claimed.delete(id)),
+    release: (id, epoch) => taking(() => epoch === epochs.get(id) && claimed.delete(id)),
     keep: (id, sealed) => taking(() => kept.set(id, sealed)),
-    kept: async (id) => kept.get(id) ?? null,
+    kept: async (id) => {
+      if (state.isSilent) throw new DirectoryUnavailable('timeout', 'silent');
+      return kept.get(id) ?? null;
+    },
     forget: (id) => taking(() => kept.delete(id)),
     requireComplete: () => taking(() => {}),
   };
@@ -164,4 +171,41 @@ test('homes are claimed again as often as that is asked for, however soon', asyn
     await settled();
     expect([turns, claimed.size]).toEqual([turns, 1]);
   }
+});
+
+// Rule sessions-16.
+test('a home that is given up while it is claimed again is free for others', async () => {
+  const { claimed, state, placementOf } = withStore();
+  const placement = placementOf();
+  await placement.claim('ada');
+  claimed.clear();
+  state.nextEpoch = 2;
+  void placement.claimAgain();
+  placement.giveUp('ada', false);
+  await settled();
+  expect(claimed.size).toBe(0);
+});
+
+// Rule sessions-16.
+test('a home that is wanted again while it is claimed again stays here', async () => {
+  const { claimed, state, placementOf } = withStore();
+  const placement = placementOf();
+  await placement.claim('ada');
+  claimed.clear();
+  state.nextEpoch = 2;
+  void placement.claimAgain();
+  placement.giveUp('ada', false);
+  await placement.claim('ada');
+  await settled();
+  expect([claimed.size, placement.isHere('ada')]).toEqual([1, true]);
+});
+
+// Rule sessions-16.
+test('a home whose session cannot be looked up is free for others', async () => {
+  const { claimed, state, placementOf } = withStore();
+  const placement = placementOf();
+  state.isSilent = true;
+  await expect(placement.claim('ada')).rejects.toThrow(DirectoryUnavailable);
+  await settled();
+  expect([claimed.size, placement.isHere('ada')]).toEqual([0, false]);
 });
