@@ -68,7 +68,8 @@ export class RunningTask implements WaitingTask {
       ...options,
       record: () => this.#record,
       gone: this.#over.signal,
-      onOver: () => this.#leaveToHolder(),
+      isTakenOver: () => this.#isTakenOver,
+      onOver: (end) => this.#leaveToHolder(end),
     });
   }
 
@@ -298,12 +299,16 @@ export class RunningTask implements WaitingTask {
     void stopElsewhere(calls, clock, request).then((isStopped) => isStopped || onNotStopped());
   }
 
-  /** Leaves the task to the replica that has claimed it. Its leg would keep the call from ending when that one cancels it. */
-  #leaveToHolder(): void {
+  /**
+   * Leaves the task to the replica that has claimed it. Its leg would keep the call from ending when that one cancels it.
+   * @param end the end that that one has kept, if it has
+   */
+  #leaveToHolder(end: TaskRecord | null = null): void {
     const { retry } = this.#record;
-    const isWaiting = this.#waiting !== null;
+    const waiting = this.#waiting;
     this.#goAway();
-    if (retry === null || !isWaiting) return;
+    if (retry === null || waiting === null) return;
+    if (end?.state.status === 'cancelled') return waiting.abort();
     const { calls, clock } = this.#options;
     void endLeg(calls, clock, this.#requestOf(retry), this.#served);
   }

@@ -16,8 +16,13 @@ export interface TaskSaverOptions {
   readonly gone: Closed;
   /** Claims the task once more. Resolves to false if another replica has it. Rejects with DirectoryUnavailable. */
   readonly claim: () => Promise<boolean>;
-  /** Called when the store has the end of the task, this one or one that another replica has kept, or another replica has the task. */
-  readonly onOver: () => void;
+  /** Whether another replica had the task, which was taken for dead: if it lives, it can still keep an end. */
+  readonly isTakenOver: () => boolean;
+  /**
+   * Called when nothing more is to be kept: the store has the end of the task, or another replica has the task.
+   * @param end the end that another replica has kept, if that is why
+   */
+  readonly onOver: (end: TaskRecord | null) => void;
 }
 
 /** How long to wait before a record is kept again that the store did not take, in ms. */
@@ -62,15 +67,16 @@ export class TaskSaver {
   }
 
   async #saveChanges(): Promise<void> {
-    const { clock, record, gone, onOver } = this.#options;
+    const { clock, record, gone, isTakenOver, onOver } = this.#options;
     try {
       let hasFailed = false;
       while (!this.#isSaved) {
         this.#isSaved = true;
         try {
-          const isElsewhere = hasFailed && (await this.#isElsewhere());
+          const end = hasFailed || isTakenOver() ? await this.endKept() : null;
+          const isLeft = end !== null || (hasFailed && (await this.#isElsewhere()));
           if (gone.aborted) return;
-          if (isElsewhere) return onOver();
+          if (isLeft) return onOver(end);
           await this.keep();
           hasFailed = false;
         } catch {
@@ -81,7 +87,7 @@ export class TaskSaver {
         }
       }
       // Any replica can serve it now.
-      if (isTaskOver(record().state)) onOver();
+      if (isTaskOver(record().state)) onOver(null);
     } finally {
       // In the same turn in which the loop ends: a change in the next one would wait for nobody.
       this.#saving = null;
@@ -90,12 +96,11 @@ export class TaskSaver {
 
   /**
    * Tells whether another replica has taken the task for its own while the store was away, and knows more. One that has ended
-   * here ends there, too, unless it has ended there before.
+   * here has ended for all.
    * @throws DirectoryUnavailable
    */
   async #isElsewhere(): Promise<boolean> {
     const { record, claim } = this.#options;
-    if ((await this.endKept()) !== null) return true;
     return !isTaskOver(record().state) && !(await claim());
   }
 }

@@ -116,23 +116,28 @@ test('an end that the client was told is not replaced by another end', async () 
   expect(await statusesAt(other.url, taskId, 6_000)).toEqual(['cancelled']);
 });
 
-// Rule shared-16.
-test('a task that is cancelled at the replica that had it before is cancelled at its server, too', async () => {
-  const { legacy, way, one, other } = await testbed(worker(false));
-  const { response } = await callForTask(one.url, 'greet');
-  const { taskId } = response.result;
-  await answer(one.url, taskId);
-  await untilTask(one.url, taskId, ['working']);
-  way.cut();
-  await untilTakenOver(other, taskId);
-  await sleep(1_000);
-  const cancelled = await aboutTask(one.url, 'cancel', taskId);
-  expect(cancelled.response.result).toBeDefined();
-  way.mend();
-  const told = async () => {
-    await aboutTask(other.url, 'get', taskId);
-    return legacy.received.map(({ method }) => method);
-  };
-  await expect.poll(told, { timeout: 15_000 }).toContain('notifications/cancelled');
-  expect(await statusesAt(other.url, taskId, 2_000)).toEqual(['cancelled']);
-});
+// Rules shared-15, shared-16.
+test.each([
+  ['reports nothing', false],
+  ['reports its progress', true],
+])(
+  'a task whose tool %s is cancelled for all by the replica that had it before',
+  async (_, reports) => {
+    const { legacy, way, one, other } = await testbed(worker(reports));
+    const { response } = await callForTask(one.url, 'greet');
+    const { taskId } = response.result;
+    await answer(one.url, taskId);
+    await untilTask(one.url, taskId, ['working']);
+    way.cut();
+    await untilTakenOver(other, taskId);
+    await sleep(1_000);
+    const cancelled = await aboutTask(one.url, 'cancel', taskId);
+    expect(cancelled.response.result).toBeDefined();
+    way.mend();
+    // Nobody asks the other one, which hears what the tool reports.
+    await sleep(3_000);
+    expect(await statusesAt(other.url, taskId, 2_000)).toEqual(['cancelled']);
+    const told = () => legacy.received.map(({ method }) => method);
+    await expect.poll(told, { timeout: 10_000 }).toContain('notifications/cancelled');
+  },
+);

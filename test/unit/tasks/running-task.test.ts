@@ -217,11 +217,18 @@ describe('a task that another replica has taken over', () => {
   });
 
   // Rule shared-16.
-  test('lets its call be cancelled that the other one has cancelled', async () => {
+  test.each<[string, (task: RunningTask) => unknown]>([
+    ['it is asked for', (task) => task.lookForEnd()],
+    [
+      'it changes',
+      (task) => task.learned({ ttlMs: null, pollIntervalMs: 1_000, statusMessage: 'half done' }),
+    ],
+  ])('lets its call be cancelled that the one before has cancelled, when %s', async (_, look) => {
     const cancelled = { state: { status: 'cancelled' }, statusMessage: null };
+    const kept: unknown[] = [];
     const store: Partial<TaskStore> = {
       find: async () => cancelled as TaskRecord,
-      keep: async () => {},
+      keep: async (_key, { state }) => void kept.push(state.status),
     };
     const { task, legs, did } = taskTestbed({
       store: store as TaskStore,
@@ -229,11 +236,11 @@ describe('a task that another replica has taken over', () => {
     });
     task.noteTakenOver();
     task.begin();
-    await task.lookForEnd();
-    expect(task.record.state.status).toBe('cancelled');
-    expect(legs.map(({ closed }) => closed.aborted)).toEqual([true]);
+    await look(task);
     await settled();
+    expect(legs.map(({ closed }) => closed.aborted)).toEqual([true]);
     expect(did).toEqual(['gone']);
+    expect(kept).not.toContain('working');
   });
 
   // Rule shared-16.

@@ -13,7 +13,7 @@ function testbed(endElsewhere: Partial<TaskRecord> | null) {
   const clock = new ManualClock();
   const gone = new AbortController();
   const kept: unknown[] = [];
-  const state = { isAway: true, isOurs: true, ends: 0 };
+  const state = { isAway: true, isOurs: true, isTakenOver: false, ends: 0 };
   const looked = Promise.withResolvers<void>();
   const store: Partial<TaskStore> = {
     keep: async (_key, record) => {
@@ -32,6 +32,7 @@ function testbed(endElsewhere: Partial<TaskRecord> | null) {
     record: () => record,
     gone: gone.signal,
     claim: async () => state.isOurs,
+    isTakenOver: () => state.isTakenOver,
     onOver: () => (state.ends += 1),
   });
   const whileAway = async () => {
@@ -105,4 +106,14 @@ test('is kept if the task has ended here, whoever has taken it over', async () =
   looked.resolve();
   await saver.saving;
   expect([kept, state.ends]).toEqual([[record], 1]);
+});
+
+// Rule shared-15.
+test('does not replace an end of the replica that had the task before, which was taken for dead', async () => {
+  const { saver, kept, state, looked } = testbed({ state: { status: 'cancelled' } });
+  Object.assign(state, { isAway: false, isTakenOver: true });
+  looked.resolve();
+  saver.save();
+  await saver.saving;
+  expect([kept, state.ends]).toEqual([[], 1]);
 });
