@@ -27,6 +27,11 @@ export interface TaskSaverOptions {
 
 /** How long to wait before a record is kept again that the store did not take, in ms. */
 const RETRY_MS = 1_000;
+/**
+ * How long after it was claimed a task is certainly still here, in ms. Another replica can take it over once the lease of this one
+ * has expired, as when the process was frozen: a lease lasts longer, also if it is about to be renewed.
+ */
+const CERTAIN_MS = 3_000;
 /** How long the store keeps a record longer than the task lives, in ms. */
 const STORED_LONGER_MS = 60_000;
 
@@ -34,9 +39,13 @@ export class TaskSaver {
   readonly #options: TaskSaverOptions;
   #saving: Promise<void> | null = null;
   #isSaved = true;
+  /** When the task was last claimed, in ms of `Clock.elapsed`. */
+  #claimedAtMs: number;
 
+  /** Creates what keeps a task that is just being claimed. */
   constructor(options: TaskSaverOptions) {
     this.#options = options;
+    this.#claimedAtMs = options.clock.elapsed();
   }
 
   /** Ends when the store has the record, or the task is gone; `null` if nothing is to be saved. */
@@ -73,10 +82,11 @@ export class TaskSaver {
       while (!this.#isSaved) {
         this.#isSaved = true;
         try {
-          const end = hasFailed || isTakenOver() ? await this.endKept() : null;
-          const isLeft = end !== null || (hasFailed && (await this.#isElsewhere()));
+          const isCertain = !hasFailed && clock.elapsed() - this.#claimedAtMs < CERTAIN_MS;
+          const end = isCertain && !isTakenOver() ? null : await this.endKept();
+          const isOurs = end === null && (isCertain || (await this.#isOurs()));
           if (gone.aborted) return;
-          if (isLeft) return onOver(end);
+          if (!isOurs) return onOver(end);
           await this.keep();
           hasFailed = false;
         } catch {
@@ -95,12 +105,16 @@ export class TaskSaver {
   }
 
   /**
-   * Tells whether another replica has taken the task for its own while the store was away, and knows more. One that has ended
-   * here has ended for all.
+   * Tells whether no other replica has taken the task for its own meanwhile, which would know more. One that has ended here has
+   * ended for all.
    * @throws DirectoryUnavailable
    */
-  async #isElsewhere(): Promise<boolean> {
-    const { record, claim } = this.#options;
-    return !isTaskOver(record().state) && !(await claim());
+  async #isOurs(): Promise<boolean> {
+    const { clock, record, claim } = this.#options;
+    if (isTaskOver(record().state)) return true;
+    const sentAtMs = clock.elapsed();
+    if (!(await claim())) return false;
+    this.#claimedAtMs = sentAtMs;
+    return true;
   }
 }

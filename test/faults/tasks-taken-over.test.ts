@@ -13,6 +13,7 @@ import {
   legacyServer,
   redisServer,
   replica,
+  replicas,
   whileRetryable,
 } from '../fixtures/gateways/replica-testbed.ts';
 import { Severable } from '../fixtures/network/flaky-proxy.ts';
@@ -141,3 +142,36 @@ test.each([
     await expect.poll(told, { timeout: 10_000 }).toContain('notifications/cancelled');
   },
 );
+
+// Rule shared-13.
+test('a task that ended while its former replica was frozen stays as it ended, although that one hears of its progress', async () => {
+  const tools: Tools = {
+    greet: async (call) => {
+      const { extra } = call;
+      const name = await askName(call);
+      const progressToken = extra._meta?.progressToken;
+      for (let progress = 1; progress < 60; progress += 1) {
+        await sleep(200);
+        if (progressToken === undefined) continue;
+        const params = { progressToken, progress, message: `step ${progress}` };
+        await extra.sendNotification({ method: 'notifications/progress', params }).catch(() => {});
+      }
+      return `Hello ${name}`;
+    },
+  };
+  const [legacy, redis] = await Promise.all([
+    legacyServer({ tools, keepsEvents: true }),
+    redisServer(),
+  ]);
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
+  const { response } = await callForTask(one.url, 'greet');
+  const { taskId } = response.result;
+  await answer(one.url, taskId);
+  await untilTask(one.url, taskId, ['working']);
+  await sleep(2_000);
+  one.freeze();
+  await untilTakenOver(other, taskId);
+  await untilTask(other.url, taskId, ['completed', 'failed']);
+  one.thaw();
+  expect(await statusesAt(other.url, taskId, 5_000)).toEqual(['completed']);
+});

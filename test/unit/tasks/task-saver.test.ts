@@ -42,7 +42,7 @@ function testbed(endElsewhere: Partial<TaskRecord> | null) {
     clock.advance(1_000);
     await settled();
   };
-  return { saver, gone, kept, state, looked, record, whileAway };
+  return { saver, clock, gone, kept, state, looked, record, whileAway };
 }
 
 // Rule shared-8.
@@ -117,3 +117,22 @@ test('does not replace an end of the replica that had the task before, which was
   await saver.saving;
   expect([kept, state.ends]).toEqual([[], 1]);
 });
+
+// Rule shared-13.
+test.each([
+  ['another replica has it', false, null, 0],
+  ['another replica has kept its end', true, { state: { status: 'cancelled' } } as const, 0],
+  ['it is still here', true, null, 1],
+])(
+  'is kept only if the task is still here, if that is not certain: %s',
+  async (_what, isOurs, end, times) => {
+    const { saver, clock, kept, state, looked } = testbed(end);
+    Object.assign(state, { isAway: false, isOurs });
+    looked.resolve();
+    // The process was frozen.
+    clock.advance(3_000);
+    saver.save();
+    await saver.saving;
+    expect([kept.length, state.ends]).toEqual([times, 1 - times]);
+  },
+);
