@@ -1,9 +1,21 @@
 /** The claims that this process has of its tasks. A new epoch shows that a claim was lost, maybe to another replica. */
+import { sleep, type Clock } from '../lib/clock.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { TaskStore } from './store.ts';
 
+interface ClaimedTask {
+  /** Claims the task once more, or leaves it. @returns false if the store does not respond */
+  claimAgain(): Promise<boolean>;
+}
+
+/** How long to wait before claims are tried again that the store did not take, in ms. */
+const RETRY_MS = 250;
+
 export class TaskClaims {
   readonly #epochs = new Map<TaskKey, number>();
+  /** The tasks to claim again. */
+  readonly #toClaim = new Set<ClaimedTask>();
+  #isClaimingAgain = false;
 
   /** Notes the claim of a task that has just been taken over. */
   note(key: TaskKey, epoch: number): void {
@@ -32,6 +44,23 @@ export class TaskClaims {
     // Nobody would give this claim back: what went away has given back the one before.
     else void store.release(key, claim.epoch);
     return isOurs;
+  }
+
+  /** Claims tasks again, each until the store takes it. One that cannot be claimed keeps no other one waiting. */
+  async claimAgain(tasks: Iterable<ClaimedTask>, clock: Clock): Promise<void> {
+    for (const task of tasks) this.#toClaim.add(task);
+    if (this.#isClaimingAgain) return;
+    this.#isClaimingAgain = true;
+    while (this.#toClaim.size > 0) {
+      const failed: ClaimedTask[] = [];
+      for (const task of this.#toClaim) {
+        this.#toClaim.delete(task);
+        if (!(await task.claimAgain())) failed.push(task);
+      }
+      if (failed.length > 0) await sleep(clock, RETRY_MS);
+      for (const task of failed) this.#toClaim.add(task);
+    }
+    this.#isClaimingAgain = false;
   }
 
   /** Gives the claim of a task back, if there is one. */

@@ -156,17 +156,9 @@ export class Tasks implements TaskEngine {
     await Promise.all([...this.#tasks.values()].map((task) => task.leave()));
   }
 
-  /**
-   * Claims all tasks again, and leaves those to other replicas that these have taken over. One that cannot be claimed keeps no
-   * other one waiting.
-   */
-  async claimAgain(): Promise<void> {
-    for (let left = [...this.#tasks.values()]; left.length > 0;) {
-      const failed: RunningTask[] = [];
-      for (const task of left) if (!(await task.claimAgain())) failed.push(task);
-      if (failed.length > 0) await sleep(this.#options.clock, RETRY_AFTER_MS);
-      left = failed;
-    }
+  /** Claims all tasks again, and leaves those to other replicas that these have taken over. */
+  claimAgain(): Promise<void> {
+    return this.#claims.claimAgain(this.#tasks.values(), this.#options.clock);
   }
 
   /** Has the call become a task if its client would be told to retry. */

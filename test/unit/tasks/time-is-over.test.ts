@@ -215,6 +215,27 @@ test('a task that cannot be claimed again keeps no other one waiting', async () 
 });
 
 // Rule shared-12.
+test('a task that cannot be claimed again is not tried more often if that is asked for more often', async () => {
+  const testbed = tasksTestbed();
+  const { tasks, store, pass } = testbed;
+  await taskOf(testbed);
+  let tries = 0;
+  const { claim } = store;
+  store.claim = async () => {
+    tries += 1;
+    throw new DirectoryUnavailable('store', 'unreadable');
+  };
+  const again = Array.from({ length: 5 }, () => tasks.claimAgain());
+  await pass(100);
+  tries = 0;
+  await pass(500);
+  expect(tries).toBe(2);
+  store.claim = claim;
+  await pass(250);
+  await Promise.all(again);
+});
+
+// Rule shared-12.
 test('a task that ends while it is claimed again keeps no claim', async () => {
   const testbed = tasksTestbed();
   const { tasks, store, claims } = testbed;
