@@ -1,20 +1,20 @@
 /** Limits that must hold when calls come together, when streams break, and when a server asks without end. */
 import { expect, test } from 'vitest';
-import { startGateway } from '../../../src/app/gateway.ts';
+import { startGateway } from '../../../../src/app/gateway.ts';
 import {
   RecordedLog,
   startTestGateway,
   testConfig,
   type GatewayOverrides,
-} from '../../fixtures/gateways/gateway.ts';
-import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+} from '../../../fixtures/gateways/gateway.ts';
+import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
   json,
   legacyServer,
   type Answer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 async function start(onCall: Answer, overrides: GatewayOverrides, onGet?: Answer) {
   const server = await legacyServer(onCall, onGet === undefined ? {} : { onGet });

@@ -1,9 +1,9 @@
 /** Questions on the wire: whose they are, which of them a client sees, and how its answers go back. */
 import { describe, expect, test } from 'vitest';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
-import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { eventStream } from '../../fixtures/servers/scripted-server.ts';
-import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { accept, callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { eventStream } from '../../../fixtures/servers/scripted-server.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
 
 async function start(...ground: Parameters<typeof scriptedGateway>) {
   const { server, ...rest } = await scriptedGateway(...ground);

@@ -1,15 +1,15 @@
 /** Error -32042: the server ends a call with URLs to visit first, and the call is made anew after that. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { hurriedClock } from '../../fixtures/hurried-clock.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { accept, callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import {
   eventStream,
   json,
   legacyServer,
   type Answer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const visit = (name: string) => ({
   mode: 'url',

@@ -1,11 +1,11 @@
 /** A server that lets one reader at a time have a call's stream, and an owner that does not let go of it. */
 import { expect, test } from 'vitest';
-import { reasonOf } from '../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
-import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
-import { eventStream, legacyServer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { reasonOf } from '../../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
+import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
+import { eventStream, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const FLEET: GatewayOverrides = {
   transport: 'streamable-http',

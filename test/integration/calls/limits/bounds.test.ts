@@ -7,16 +7,16 @@ import {
   send,
   type Exchanged,
   type SendOptions,
-} from '../../fixtures/clients/modern-client.ts';
-import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
+} from '../../../fixtures/clients/modern-client.ts';
+import { ListeningClient } from '../../../fixtures/clients/listening-client.ts';
 import {
   startTestGateway,
   type GatewayOverrides,
   type TestGateway,
-} from '../../fixtures/gateways/gateway.ts';
-import { answersOf, legacyServer } from '../../fixtures/gateways/replica-testbed.ts';
-import { askName } from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/gateways/gateway.ts';
+import { answersOf, legacyServer } from '../../../fixtures/gateways/replica-testbed.ts';
+import { askName } from '../../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 async function start(overrides: GatewayOverrides): Promise<TestGateway> {
   const slow = () => new Promise<string>((resolve) => stopAfterTest(async () => resolve('done')));

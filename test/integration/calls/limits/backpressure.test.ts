@@ -16,8 +16,8 @@ import {
   tokenOf,
   upTo,
   writeWhileTaken,
-} from '../../fixtures/servers/flood.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+} from '../../../fixtures/servers/flood.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -25,9 +25,9 @@ import {
   ScriptedServer,
   type Answer,
   type Received,
-} from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
-import { expectUnharmed, ground } from '../../fixtures/gateways/survival-testbed.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
+import { expectUnharmed, ground } from '../../../fixtures/gateways/survival-testbed.ts';
 
 const EVENTS = 30_000;
 const SHARED_EVENTS = 12_000;

@@ -1,17 +1,17 @@
 /** Servers that run tasks in ways of their own: what the specification allows, and what deployed ones do. */
 import { describe, expect, test } from 'vitest';
-import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { reasonOf, text } from '../../fixtures/gateways/replica-testbed.ts';
-import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
-import { hurriedClock } from '../../fixtures/hurried-clock.ts';
+import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import {
   eventStream,
   json,
   type Answer,
   type Received,
   type ScriptedServer,
-} from '../../fixtures/servers/scripted-server.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const CAPABILITIES = { tasks: { cancel: {}, requests: { tools: { call: {} } } } };

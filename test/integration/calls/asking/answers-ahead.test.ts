@@ -1,8 +1,8 @@
 /** Answers that the first request of a call brings, before the server has asked. */
 import { describe, expect, test } from 'vitest';
-import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { eventStream, type Answer } from '../../fixtures/servers/scripted-server.ts';
-import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
+import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { eventStream, type Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
 
 const FORM = {
   type: 'object',

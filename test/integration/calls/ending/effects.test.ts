@@ -9,20 +9,20 @@ import {
   EFFECTS_IN_WORDS,
   RETRYABLE_IN_WORDS,
   type MayHaveActed,
-} from '../../../src/model/failures.ts';
-import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { hurriedClock } from '../../fixtures/hurried-clock.ts';
+} from '../../../../src/model/failures.ts';
+import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import {
   eventStream,
   json,
   legacyServer,
   ScriptedServer,
   type Answer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
-import { UNUSUAL_FAILURES } from '../../fixtures/wire/call-failures.ts';
-import { codesIn, tableWith, textOf } from '../../unit/docs/markdown-tables.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
+import { UNUSUAL_FAILURES } from '../../../fixtures/wire/call-failures.ts';
+import { codesIn, tableWith, textOf } from '../../../unit/docs/markdown-tables.ts';
 
 /** Bounds on time that a busy machine does not meet: what is asked here is another failure. */
 const BOUNDS: GatewayOverrides = {
@@ -400,7 +400,7 @@ const ELSEWHERE: readonly (readonly [reason: string, mayHaveActed: string])[] = 
   // See test/integration/replicas/direct-relay.test.ts.
   ['request_too_large', 'no'],
   ['request_too_large', 'yes'],
-  // See test/integration/calls/admission.test.ts.
+  // See test/integration/calls/limits/admission.test.ts.
   ['rate_limited', 'no'],
   ['tool_busy', 'no'],
   ['circuit_open', 'no'],

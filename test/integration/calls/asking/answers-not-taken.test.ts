@@ -1,9 +1,13 @@
 /** Answers that the server does not take at once: nothing is used up, and nothing is answered twice. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { eventStream, legacyServer, type Answer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import {
+  eventStream,
+  legacyServer,
+  type Answer,
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const taken: Answer = (_received, response) => void response.writeHead(202).end();
 const cut: Answer = (_received, response) => void response.destroy();

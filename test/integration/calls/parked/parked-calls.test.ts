@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import type { TestGateway } from '../../fixtures/gateways/gateway.ts';
-import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
+import type { TestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import {
   accept,
   callTool,
@@ -11,10 +11,10 @@ import {
   modernHeaders,
   send,
   type Exchanged,
-} from '../../fixtures/clients/modern-client.ts';
-import { rawRequest, sendRaw } from '../../fixtures/clients/raw-http.ts';
-import { eventStream, json, type Answer } from '../../fixtures/servers/scripted-server.ts';
-import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
+} from '../../../fixtures/clients/modern-client.ts';
+import { rawRequest, sendRaw } from '../../../fixtures/clients/raw-http.ts';
+import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
 
 const question = (id: string, message = `${id}?`) => ({
   jsonrpc: '2.0',

@@ -1,14 +1,14 @@
 /** The ids that a server gives to its questions: another session begins to count anew. */
 import { expect, test } from 'vitest';
-import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
 import {
   eventStream,
   json,
   legacyServer,
   URL_NEEDED,
-} from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const FORM = { message: 'Name?', requestedSchema: { type: 'object', properties: {} } };
 const QUESTION = 0;

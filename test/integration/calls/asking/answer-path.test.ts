@@ -1,10 +1,10 @@
 /** How far an answer has to go in the gateway: from the decision to send it to the HTTP client. */
 import { Agent } from 'undici';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { askName, LegacyServer } from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { askName, LegacyServer } from '../../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const { dispatch } = Agent.prototype;
 

@@ -1,16 +1,16 @@
 /** Tools that a legacy server runs only as tasks, for clients that know none: they are called like any other. */
 import { CreateMessageResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
-import { answersOf, reasonOf, text } from '../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { answersOf, reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { accept, callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import {
   askName,
   LegacyServer,
   type LegacyServerOptions,
   type Tool,
-} from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const REQUIRED = { greet: { taskSupport: 'required' } } as const;

@@ -7,18 +7,18 @@ import {
   startTestGateway,
   type GatewayOverrides,
   type TestGateway,
-} from '../../fixtures/gateways/gateway.ts';
-import { answersOf } from '../../fixtures/gateways/replica-testbed.ts';
-import { callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { freePort } from '../../fixtures/processes.ts';
-import { ChangingServer } from '../../fixtures/servers/changing-server.ts';
+} from '../../../fixtures/gateways/gateway.ts';
+import { answersOf } from '../../../fixtures/gateways/replica-testbed.ts';
+import { callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { freePort } from '../../../fixtures/processes.ts';
+import { ChangingServer } from '../../../fixtures/servers/changing-server.ts';
 import {
   eventStream,
   json,
   legacyServer,
   type Answer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const IDENTITY = { source: 'header', header: 'x-user' } as const;
 const by = (user: string) => ({ headers: { 'x-user': user } });

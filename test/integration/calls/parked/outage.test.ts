@@ -1,15 +1,15 @@
 /** A parked call whose server is away: how long it waits for the server. docs/operations.md promises the same. */
 import { expect, test } from 'vitest';
-import { callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { callTool } from '../../../fixtures/clients/modern-client.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
 import {
   answersOf,
   greeter,
   legacyServer,
   reasonOf,
-} from '../../fixtures/gateways/replica-testbed.ts';
-import { hurriedClock } from '../../fixtures/hurried-clock.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/gateways/replica-testbed.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 // Rule lost-4: A parked call whose connection broke waits for its server through five tries, which take about 15 s if each is
 // refused at once. If the server is away for longer, the call is lost, also one whose server keeps its events.

@@ -1,16 +1,16 @@
 /** What a call comes to whose time is up, or whose process stops, while its stream is being resumed. */
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
-import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
-import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
+import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import {
   eventStream,
   json,
   legacyServer,
   type Received,
-} from '../../fixtures/servers/scripted-server.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
 
 const resumes = ({ method, headers }: Received) =>
   method === 'GET' && headers['last-event-id'] !== undefined;

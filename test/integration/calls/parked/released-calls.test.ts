@@ -1,16 +1,16 @@
 /** Calls that are left to their server while their client is asked (`parking.release`), in front of an event store. */
 import { describe, expect, test } from 'vitest';
-import { callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
   answersOf,
   legacyServer,
   reasonOf,
   text,
-} from '../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
-import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
+import { askName, type LegacyServerOptions } from '../../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const ADA = { headers: { 'x-user': 'ada' } };
 /** How long a broken stream waits before it is resumed, in ms. */
