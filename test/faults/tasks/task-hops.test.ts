@@ -4,15 +4,15 @@
  * @module-tag long
  */
 import { describe, expect, test } from 'vitest';
-import { accept } from '../fixtures/clients/modern-client.ts';
-import { aboutTask, callForTask, untilTask } from '../fixtures/clients/task-client.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { accept } from '../../fixtures/clients/modern-client.ts';
+import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
 import {
   legacyServer,
   redisServer,
   replicas,
   slowGreeter,
-} from '../fixtures/gateways/replica-testbed.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
 
 const HOPS = /^mrtr_gateway_relay_hops_total\{.*\} (\d+)$/gm;
 

@@ -6,14 +6,14 @@
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { keepSecret, type Kept } from '../fixtures/clients/secret-keeper.ts';
-import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
-import { legacyServer } from '../fixtures/gateways/replica-testbed.ts';
-import { startServer } from '../fixtures/processes.ts';
-import { startPythonStoreServer } from '../fixtures/real-servers/python/python-server.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-import { GO_SERVER } from '../run/needs.ts';
+import { keepSecret, type Kept } from '../../fixtures/clients/secret-keeper.ts';
+import { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import { legacyServer } from '../../fixtures/gateways/replica-testbed.ts';
+import { startServer } from '../../fixtures/processes.ts';
+import { startPythonStoreServer } from '../../fixtures/real-servers/python/python-server.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { GO_SERVER } from '../../run/needs.ts';
 
 const ROLLING_MS = z.coerce.number().parse(process.env['ROLLING_MS'] ?? 8_000);
 

@@ -3,18 +3,18 @@
  * another session ends the call, and never reaches its client.
  */
 import { expect, test } from 'vitest';
-import { callTool } from '../fixtures/clients/modern-client.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
 import {
   answersOf,
   legacyServer as startLegacyServer,
   reasonOf,
   replicas,
   text,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { startEverything } from '../fixtures/processes.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
-import { eventStream, legacyServer } from '../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { startEverything } from '../../fixtures/processes.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { eventStream, legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const FORM = { type: 'object', properties: { name: { type: 'string' } } };
 const question = (id: string) => ({

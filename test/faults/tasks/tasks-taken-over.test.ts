@@ -5,9 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { accept } from '../fixtures/clients/modern-client.ts';
-import { aboutTask, callForTask, untilTask } from '../fixtures/clients/task-client.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { accept } from '../../fixtures/clients/modern-client.ts';
+import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
 import {
   greeter,
   legacyServer,
@@ -15,10 +15,10 @@ import {
   replica,
   replicas,
   whileRetryable,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { Severable } from '../fixtures/network/flaky-proxy.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { Severable } from '../../fixtures/network/flaky-proxy.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 type Tools = NonNullable<LegacyServerOptions['tools']>;
 

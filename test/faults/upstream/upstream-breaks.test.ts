@@ -8,13 +8,13 @@ import {
   replicas,
   slowGreeter,
   text,
-} from '../fixtures/gateways/replica-testbed.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
 import {
   askName,
   LegacyServer,
   type LegacyServerOptions,
-} from '../fixtures/servers/legacy-server.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
+} from '../../fixtures/servers/legacy-server.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
 
 const callsOf = (legacy: LegacyServer) =>
   legacy.methods().filter((method) => method === 'tools/call').length;

@@ -3,22 +3,22 @@
  * @module-tag long
  */
 import { describe, expect, test } from 'vitest';
-import { accept, callTool, send } from '../fixtures/clients/modern-client.ts';
+import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
 import {
   aboutTask,
   callForTask,
   listenToTask,
   untilTask,
-} from '../fixtures/clients/task-client.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+} from '../../fixtures/clients/task-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
 import {
   greeter,
   legacyServer,
   replicas,
   stateOf,
   text,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 
 const TASKS = { greet: { taskSupport: 'required', ttl: 120_000 } } as const;
 

@@ -6,8 +6,8 @@ import {
   legacyServer,
   replica,
   text,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { callTool, send } from '../fixtures/clients/modern-client.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { callTool, send } from '../../fixtures/clients/modern-client.ts';
 
 // Rule wire-3 (2025-11-25 basic, "Requests"): Requests upstream have ids of our own, which no other session,
 // process or restart gives again: integers with 52 random bits, from 2^52 to 2^53 - 1. A server that replies

@@ -6,14 +6,14 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { expect, test } from 'vitest';
-import { accept, callTool, send } from '../fixtures/clients/modern-client.ts';
-import { keepSecret, type Kept } from '../fixtures/clients/secret-keeper.ts';
+import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { keepSecret, type Kept } from '../../fixtures/clients/secret-keeper.ts';
 import {
   GatewayProcess,
   type GatewayProcessOptions,
-} from '../fixtures/gateways/gateway-process.ts';
-import { startSupergateway } from '../fixtures/real-servers/supergateway.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+} from '../../fixtures/gateways/gateway-process.ts';
+import { startSupergateway } from '../../fixtures/real-servers/supergateway.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 async function bridge(what: 'everything' | 'keeper'): Promise<string> {
   const server = await startSupergateway(what);

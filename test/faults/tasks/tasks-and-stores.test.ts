@@ -6,15 +6,15 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { accept, send } from '../fixtures/clients/modern-client.ts';
+import { accept, send } from '../../fixtures/clients/modern-client.ts';
 import {
   aboutTask,
   callForTask,
   listenToTask,
   TASK_CLIENT,
   untilTask,
-} from '../fixtures/clients/task-client.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+} from '../../fixtures/clients/task-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
 import {
   greeter,
   legacyServer,
@@ -23,11 +23,11 @@ import {
   replicas,
   slowGreeter,
   whileRetryable,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { Severable } from '../fixtures/network/flaky-proxy.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
-import { overseer } from '../fixtures/redis/redis-topologies.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { Severable } from '../../fixtures/network/flaky-proxy.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { overseer } from '../../fixtures/redis/redis-topologies.ts';
 
 const TASKS = { promote: 'interactive' };
 

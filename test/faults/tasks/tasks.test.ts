@@ -1,6 +1,6 @@
 /** Calls that their server runs as tasks, while owners die or leave: the result of a task can always be asked for again. */
 import { describe, expect, test } from 'vitest';
-import { accept, callTool } from '../fixtures/clients/modern-client.ts';
+import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
 import {
   answersOf,
   greeter,
@@ -9,12 +9,12 @@ import {
   replicas,
   slowGreeter,
   text,
-} from '../fixtures/gateways/replica-testbed.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
 import {
   askName,
   type LegacyServer,
   type LegacyServerOptions,
-} from '../fixtures/servers/legacy-server.ts';
+} from '../../fixtures/servers/legacy-server.ts';
 
 const TASKS = { greet: { taskSupport: 'required' } } as const;
 const callsOf = (legacy: LegacyServer) =>

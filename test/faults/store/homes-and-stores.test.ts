@@ -6,13 +6,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { callTool, type SendOptions } from '../fixtures/clients/modern-client.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
-import { redisServer, replicas, text } from '../fixtures/gateways/replica-testbed.ts';
-import { overseer } from '../fixtures/redis/redis-topologies.ts';
-import { countingServer } from '../fixtures/servers/counting-server.ts';
+import { callTool, type SendOptions } from '../../fixtures/clients/modern-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import { redisServer, replicas, text } from '../../fixtures/gateways/replica-testbed.ts';
+import { overseer } from '../../fixtures/redis/redis-topologies.ts';
+import { countingServer } from '../../fixtures/servers/counting-server.ts';
 
-const STDIO_SERVER = join(import.meta.dirname, '../fixtures/servers/stdio-server.js');
+const STDIO_SERVER = join(import.meta.dirname, '../../fixtures/servers/stdio-server.js');
 /** A replica lease, and a little more, in ms. */
 const LEASE_MS = 5_500;
 

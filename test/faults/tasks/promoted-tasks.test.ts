@@ -4,17 +4,17 @@
  * @module-tag long
  */
 import { describe, expect, test } from 'vitest';
-import { accept } from '../fixtures/clients/modern-client.ts';
-import { aboutTask, callForTask, untilTask } from '../fixtures/clients/task-client.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { accept } from '../../fixtures/clients/modern-client.ts';
+import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
 import {
   greeter,
   legacyServer,
   redisServer,
   replicas,
   slowGreeter,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 
 const REQUIRED = { greet: { taskSupport: 'required' } } as const;
 
