@@ -1,5 +1,4 @@
 /** What becomes of a call between its rounds: who may come back, when it ends, and what the server hears. */
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import type { TestGateway } from '../../../fixtures/gateways/gateway.ts';
@@ -10,29 +9,17 @@ import {
   modernBody,
   modernHeaders,
   send,
-  type Exchanged,
 } from '../../../fixtures/clients/modern-client.ts';
 import { rawRequest, sendRaw } from '../../../fixtures/clients/raw-http.ts';
 import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
 import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
-
-const question = (id: string, message = `${id}?`) => ({
-  jsonrpc: '2.0',
-  id,
-  method: 'elicitation/create',
-  params: { message, requestedSchema: { type: 'object', properties: {} } },
-});
-const done = (id: unknown, result: object = { content: [{ type: 'text', text: 'done' }] }) => ({
-  jsonrpc: '2.0',
-  id,
-  result,
-});
-const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[0].text;
-const answered = (asked: Exchanged, ...ids: string[]) => ({
-  requestState: asked.response.result.requestState,
-  inputResponses: Object.fromEntries(ids.map((id) => [id, accept()])),
-});
-const INVALID_STATE = { reason: 'invalid_request_state', mayHaveActed: 'unknown' };
+import {
+  INVALID_STATE,
+  answered,
+  done,
+  question,
+  textOf,
+} from '../../../fixtures/wire/asked-calls.ts';
 
 /** A tool that asks these questions one by one, each when the one before is answered. */
 function inTurn(...ids: string[]) {
@@ -290,26 +277,6 @@ describe('the session of a call that was cancelled', () => {
   });
 });
 
-// Rule failures-6.
-describe('a call that is lost', () => {
-  // Rule lost-1.
-  test.each([
-    { method: 'prompts/get', params: { name: 'hello' } },
-    { method: 'resources/read', params: { uri: 'test://one' } },
-  ])('is an internal error to $method, which has no other way to say it', async (request) => {
-    const { method, params } = request;
-    const { url, server, gateway } = await scriptedGateway((_received, response) => {
-      eventStream(response).send(question('one'));
-    });
-    const asked = await send(url, method, params);
-    server.cut();
-    await gateway.log.saw('call.ended');
-    const lost = await send(url, method, { ...params, ...answered(asked, 'one') });
-    expect(lost.status).toBe(200);
-    expect(lost.response.error).toMatchObject({ code: -32603, data: { reason: 'call_lost' } });
-  });
-});
-
 // Rule streams-3: A retry that comes in the meantime waits for the stream: its answers go out when that is
 // back, so that an outcome cannot be missed.
 test('a retry that comes while the stream is being resumed waits for it, and its answers are not risked', async () => {
@@ -372,218 +339,4 @@ test('a resource that was read after a question must not be cached, whatever the
   const asked = await send(url, 'resources/read', params);
   const read = await send(url, 'resources/read', { ...params, ...answered(asked, 'one') });
   expect(read.response.result).toMatchObject({ ttlMs: 0, cacheScope: 'private', contents });
-});
-
-describe('a call that is read on from where it stopped', () => {
-  const HEADERS = { identity: { source: 'header', header: 'x-user' } } as const;
-  const RELEASED = { ...HEADERS, parking: { release: 'when-resumable' } } as const;
-  const as = (token: string) => ({ headers: { 'x-user': 'ada', authorization: token } });
-
-  // Rule reattach-2: The stream is open before the answers go out: if it cannot be opened, nothing is
-  // answered. Both go with the session of the call and with the credentials of the retry; no credentials are
-  // in a pointer.
-  test('has its stream back before its answers go out, both with the credentials of the retry', async () => {
-    let callId: unknown;
-    let resumed: ReturnType<typeof eventStream> | undefined;
-    const { url, server, gateway } = await scriptedGateway(
-      ({ body }, response) => {
-        callId = body.id;
-        eventStream(response).send(question('one'), 'event-1');
-      },
-      RELEASED,
-      {
-        onGet: ({ headers }, response) => {
-          const stream = eventStream(response);
-          if (headers['last-event-id'] === 'event-1') resumed = stream;
-        },
-        onResponse: (_received, response) => {
-          response.writeHead(202).end();
-          resumed?.send(done(callId), 'event-2');
-        },
-      },
-    );
-    const asked = await callTool(url, 'ask', {}, as('Bearer first'));
-    await gateway.log.saw('call.ended');
-    const before = server.received.length;
-    const retried = await callTool(url, 'ask', answered(asked, 'one'), as('Bearer later'));
-    expect(textOf(retried)).toBe('done');
-    const since = server.received.slice(before);
-    const taking = since.findIndex(({ headers }) => headers['last-event-id'] === 'event-1');
-    const answering = since.findIndex(({ body }) => body?.id === 'one');
-    expect(taking).toBeGreaterThanOrEqual(0);
-    expect(answering).toBeGreaterThan(taking);
-    for (const { headers } of [since[taking]!, since[answering]!]) {
-      expect(headers.authorization).toBe('Bearer later');
-      expect(headers['mcp-session-id']).toBe('session-1');
-    }
-  });
-
-  // Rule time-and-room-1.
-  test('goes on with the time of the call, which does not start again', async () => {
-    const clock = new ManualClock();
-    const { url, server, gateway } = await scriptedGateway(
-      ({ body }, response) => {
-        if (body.method === 'ping') return json(response, 200, done(body.id, {}));
-        eventStream(response).send(question('one'), 'event-1');
-      },
-      {
-        ...HEADERS,
-        clock,
-        parking: { release: 'when-resumable', ttlMs: 60_000, callTtlMs: 100_000 },
-      },
-      { onGet: (_received, response) => void eventStream(response) },
-    );
-    const first = await advanceUntil(clock, callTool(url, 'ask', {}, as('Bearer ada')));
-    await gateway.log.saw('call.ended');
-    clock.advance(50_000);
-    const second = await callTool(url, 'ask', answered(first), as('Bearer ada'));
-    expect(second.response.result.resultType).toBe('input_required');
-    await gateway.log.saw('call.ended', 2);
-    clock.advance(50_000);
-    const late = await callTool(url, 'ask', answered(second, 'one'), as('Bearer ada'));
-    expect(late.response.error?.data, '100 of 100 seconds are over').toEqual(INVALID_STATE);
-    expect(server.methods()).not.toContain('response');
-  });
-
-  // Rule reattach-3 (MRTR, "Server Requirements" 2): The numbers in the keys of questions continue.
-  // Rule shown-5.
-  test.each([
-    ['counted', {}, ['elicitation-1', 'elicitation-2', 'elicitation-3']],
-    ['the operator’s', { keyNames: { ask: ['who', 'why', 'when'] } }, ['who', 'why', 'when']],
-  ])('goes on with its keys where they stopped: %s', async (_whose, questions, keys) => {
-    let callId: unknown;
-    let stream: ReturnType<typeof eventStream> | undefined;
-    let asked = 0;
-    const next = () => {
-      asked += 1;
-      const ask = { ...question('name'), id: 100 + asked };
-      stream?.send(asked > 3 ? done(callId) : ask, `event-${asked}`);
-    };
-    const { url, gateway } = await scriptedGateway(
-      ({ body }, response) => {
-        callId = body.id;
-        stream = eventStream(response);
-        next();
-      },
-      { ...RELEASED, questions },
-      {
-        onGet: ({ headers }, response) => {
-          const opened = eventStream(response);
-          if (headers['last-event-id'] !== undefined) stream = opened;
-        },
-        onResponse: (_received, response) => (response.writeHead(202).end(), next()),
-      },
-    );
-    let answer = await callTool(url, 'ask', {}, as('Bearer ada'));
-    const shown: string[] = [];
-    while (answer.response.result.resultType === 'input_required') {
-      const now = Object.keys(answer.response.result.inputRequests);
-      shown.push(...now);
-      await gateway.log.saw('call.ended', shown.length);
-      answer = await callTool(url, 'ask', answered(answer, ...now), as('Bearer ada'));
-    }
-    expect(textOf(answer)).toBe('done');
-    expect(shown).toEqual(keys);
-    const rungs = gateway.log.named('call.resumed').map(({ rung }) => rung);
-    expect(rungs).toEqual(['reattach', 'reattach', 'reattach']);
-  });
-
-  // Rule reattach-2.
-  test('is lost where the stream cannot be had, and its answers stay here', async () => {
-    const { url, server, gateway } = await scriptedGateway(
-      (_received, response) => eventStream(response).send(question('one'), 'event-1'),
-      RELEASED,
-      {
-        onGet: ({ headers }, response) => {
-          if (headers['last-event-id'] === undefined) return void eventStream(response);
-          json(response, 404, {});
-        },
-      },
-    );
-    const asked = await callTool(url, 'ask', {}, as('Bearer first'));
-    await gateway.log.saw('call.ended');
-    const lost = await callTool(url, 'ask', answered(asked, 'one'), as('Bearer later'));
-    expect(lost.response.result).toMatchObject({
-      isError: true,
-      _meta: { 'mrtr-gateway/reason': 'call_lost' },
-    });
-    expect(server.methods()).not.toContain('response');
-  });
-
-  // Rule reattach-6: Questions that find no room in a pointer of 32 KiB stay with the owner alone; the log
-  // says so (`pointer.continuation_dropped`).
-  test('is none whose question finds no room in the pointer: it stays with its owner', async () => {
-    const incompressible = randomBytes(40_000).toString('base64');
-    let finish = () => {};
-    const { url, gateway } = await scriptedGateway(
-      ({ body }, response) => {
-        const stream = eventStream(response);
-        stream.send(question('one', incompressible), 'event-1');
-        finish = () => stream.send(done(body.id));
-      },
-      { parking: { release: 'when-resumable' } },
-      { onResponse: (_received, response) => (finish(), void response.writeHead(202).end()) },
-    );
-    const asked = await callTool(url, 'ask');
-    expect(gateway.log.named('pointer.continuation_dropped')).toHaveLength(1);
-    expect(asked.response.result.requestState.length).toBeLessThan(1_024);
-    expect(gateway.log.named('call.ended')).toEqual([]);
-    expect(textOf(await callTool(url, 'ask', answered(asked, 'one')))).toBe('done');
-  });
-});
-
-describe('a lost call of a tool', () => {
-  const tool = (name: string, annotations?: object) => ({
-    name,
-    inputSchema: { type: 'object' },
-    ...(annotations === undefined ? {} : { annotations }),
-  });
-  const tools = [
-    tool('reads', { readOnlyHint: true }),
-    tool('repeats', { idempotentHint: true, destructiveHint: true }),
-    tool('acts', { readOnlyHint: false }),
-    tool('silent'),
-  ];
-
-  async function lostCall(name: string, annotated: boolean) {
-    const calls: string[] = [];
-    let finish = () => {};
-    const { url, server, gateway } = await scriptedGateway(
-      ({ body }, response) => {
-        if (body.method === 'tools/list') return json(response, 200, done(body.id, { tools }));
-        calls.push(body.params.name);
-        const stream = eventStream(response);
-        stream.send(question('one'));
-        finish = () => stream.send(done(body.id));
-      },
-      { continuation: { replay: { tools: [], annotated } } },
-      { onResponse: (_received, response) => (finish(), void response.writeHead(202).end()) },
-    );
-    const asked = await callTool(url, name);
-    server.cut();
-    await gateway.log.saw('call.ended');
-    const retried = await callTool(url, name, answered(asked, 'one'));
-    return { calls, retried };
-  }
-
-  // Rule replay-1.
-  test.each(['reads', 'repeats'])(
-    'whose annotations say that it %s is replayed, where the operator trusts them',
-    async (name) => {
-      const { calls, retried } = await lostCall(name, true);
-      expect(textOf(retried)).toBe('done');
-      expect(calls).toEqual([name, name]);
-    },
-  );
-
-  // Rule replay-1.
-  test.each([
-    ['reads', false],
-    ['acts', true],
-    ['silent', true],
-  ])('is not called again otherwise: %s, trusted: %s', async (name, annotated) => {
-    const { calls, retried } = await lostCall(name, annotated);
-    expect(retried.response.result._meta['mrtr-gateway/reason']).toBe('call_lost');
-    expect(calls).toEqual([name]);
-  });
 });

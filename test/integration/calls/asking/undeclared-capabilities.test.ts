@@ -1,0 +1,110 @@
+/** What a client did not declare: it is not asked for it, and the server is told so. */
+import { describe, expect, test } from 'vitest';
+import { askName, type ToolCall } from '../../../fixtures/servers/legacy-server.ts';
+import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { greet, legacyGateway, text } from '../../../fixtures/gateways/legacy-gateway.ts';
+
+describe('capabilities that the client did not declare', () => {
+  // Rule undeclared-2 (basic, "Error Codes"): A call that succeeds nevertheless is a success. When it fails after
+  // that, in whatever way, the client gets HTTP status 400 and error -32021 with everything in
+  // `data.requiredCapabilities` that was refused in the call, and in `data.upstream` the error of the server, where
+  // it gave one.
+  test('are never asked for; the server is told so, and its success counts', async () => {
+    const { url, legacy } = await legacyGateway({
+      tools: {
+        careful: async (call) => {
+          const answer = await askName(call).catch((error: unknown) => String(error));
+          return `went on: ${answer}`;
+        },
+      },
+    });
+    const done = await callTool(url, 'careful', {}, { capabilities: { sampling: {} } });
+    expect(text(done)).toContain('went on');
+    expect(done.response.result.resultType).toBe('complete');
+    const initialize = legacy.received
+      .filter(({ method }) => method === 'initialize')
+      .map(({ body }) => body.params.capabilities);
+    expect(initialize).toContainEqual({ sampling: {} });
+  });
+
+  // Rules responses-4, undeclared-2.
+  test('make the failure of the call a -32021 that names them', async () => {
+    const { url } = await legacyGateway({ tools: greet });
+    const failed = await callTool(url, 'greet', {}, { capabilities: {} });
+    expect(failed.status).toBe(400);
+    expect(failed.response.error).toMatchObject({
+      code: -32021,
+      data: {
+        requiredCapabilities: { elicitation: { form: {} } },
+        upstream: { code: -32601 },
+      },
+    });
+  });
+
+  // Rule undeclared-3: With `questions.strictCapabilities` such a question cancels the call at once, with the
+  // same error.
+  test('end the call at once where the operator wants that', async () => {
+    const { url } = await legacyGateway(
+      { tools: { careful: (call) => askName(call).catch(() => 'went on') } },
+      { questions: { strictCapabilities: true } },
+    );
+    const failed = await callTool(url, 'careful', {}, { capabilities: {} });
+    expect(failed.response.error).toMatchObject({ code: -32021 });
+  });
+});
+
+// Rule envelope-1.
+describe('a retry that declares less than the request before', () => {
+  const retryOf = (asked: Exchanged, capabilities: object) =>
+    [{ requestState: asked.response.result.requestState }, { capabilities }] as const;
+
+  // Rule undeclared-4 (MRTR, "Server Requirements" 7): What a retry declares counts from there on. Questions
+  // that it does not cover are not asked again: it gets error -32021, nothing is used up, and the same
+  // pointer serves a retry that declares more. Complete answers count whatever it declares.
+  test('is not asked what it cannot answer, and the round is not used up', async () => {
+    const { url } = await legacyGateway({
+      tools: { greet: async (call) => `Hello ${await askName(call)}` },
+    });
+    const asked = await callTool(url, 'greet');
+    const refused = await callTool(url, 'greet', ...retryOf(asked, {}));
+    expect(refused.response.error.code).toBe(-32021);
+    const again = await callTool(url, 'greet', ...retryOf(asked, { elicitation: {} }));
+    expect(again.response.result.resultType).toBe('input_required');
+  });
+
+  // Rule undeclared-4.
+  test('is not given the next question in place of a lost response', async () => {
+    const tools = {
+      two: async (call: ToolCall) =>
+        `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
+    };
+    const { url } = await legacyGateway({ tools });
+    const asked = await callTool(url, 'two');
+    const { requestState, inputRequests } = asked.response.result;
+    const [key] = Object.keys(inputRequests);
+    const answers = { requestState, inputResponses: { [String(key)]: accept({ name: 'a' }) } };
+    const next = await callTool(url, 'two', answers);
+    expect(next.response.result.resultType).toBe('input_required');
+    const repeated = await callTool(url, 'two', answers, { capabilities: {} });
+    expect(repeated.response.error.code).toBe(-32021);
+    expect((await callTool(url, 'two', answers)).response.result).toEqual(next.response.result);
+  });
+
+  // Rule undeclared-4.
+  test('counts for what the server asks next: it hears that nobody can answer', async () => {
+    const tools = {
+      late: async (call: ToolCall) => {
+        await held.promise;
+        return `Hello ${await askName(call)}`;
+      },
+    };
+    const held = Promise.withResolvers<void>();
+    const { url, legacy } = await legacyGateway({ tools }, { calls: { maxHoldMs: 20 } });
+    const first = await callTool(url, 'late');
+    const polled = await callTool(url, 'late', ...retryOf(first, {}));
+    held.resolve();
+    expect((await legacy.saw('response')).body.error).toBeDefined();
+    const done = await callTool(url, 'late', ...retryOf(polled, {}));
+    expect(done.response.error.code).toBe(-32021);
+  });
+});

@@ -1,0 +1,152 @@
+/** Limits on calls that ask: how many are parked, and how often one may ask. */
+import { describe, expect, test } from 'vitest';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { askName } from '../../../fixtures/servers/legacy-server.ts';
+import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
+import { json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
+import {
+  greet,
+  greetDeaf,
+  legacyGateway,
+  text,
+} from '../../../fixtures/gateways/legacy-gateway.ts';
+
+describe('limits', () => {
+  // Rule time-and-room-3.
+  test('a request that is sent after its client was told to retry is sent whole', async () => {
+    const opened = Promise.withResolvers<void>();
+    let isHeld = false;
+    const server = await legacyServer(
+      ({ body }, response) => {
+        const content = [{ type: 'text', text: body.params.arguments.name }];
+        json(response, 200, { jsonrpc: '2.0', id: body.id, result: { content } });
+      },
+      {
+        onNotification: async (_received, response) => {
+          if (isHeld) await opened.promise;
+          response.writeHead(202).end();
+        },
+      },
+    );
+    stopAfterTest(() => server.stop());
+    const gateway = await startTestGateway(server.url, { calls: { maxHoldMs: 20 } });
+    stopAfterTest(() => gateway.close());
+    isHeld = true;
+    const args = { arguments: { name: 'Ada' } };
+    const first = await callTool(gateway.url, 'greet', args);
+    const { requestState } = first.response.result;
+    expect(first.response.result.resultType).toBe('input_required');
+    opened.resolve();
+    await server.saw(({ body }) => body?.method === 'tools/call');
+    const done = await callTool(gateway.url, 'greet', { ...args, requestState });
+    expect(text(done)).toBe('Ada');
+  });
+
+  // Rule time-and-room-6: At most `limits.maxParkedCalls` wait, and `limits.maxParkedCallsPerPrincipal` for
+  // one caller. A call that would be one more is cancelled instead of being parked, and the client gets error
+  // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone. One that `calls.maxHold`
+  // would park stays with its client instead.
+  test('a caller beyond its number of parked calls gets a clear error, and upstream is cancelled', async () => {
+    const { url, legacy } = await legacyGateway(
+      { tools: greetDeaf },
+      { limits: { maxParkedCallsPerPrincipal: 1 } },
+    );
+    const first = await callTool(url, 'greet');
+    const second = await callTool(url, 'greet');
+    expect(second.response.error).toMatchObject({
+      code: -32603,
+      data: { reason: 'too_many_parked_calls' },
+    });
+    const closedOut = await legacy.saw('response');
+    expect(closedOut.body.result).toEqual({ action: 'cancel' });
+    const other = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer other' } });
+    expect(other.response.result.resultType).toBe('input_required');
+    const done = await callTool(url, 'greet', {
+      requestState: first.response.result.requestState,
+      inputResponses: { 'elicitation-1': accept({ name: 'Ada' }) },
+    });
+    expect(text(done)).toBe('Hello Ada');
+    const third = await callTool(url, 'greet');
+    expect(third.response.result.resultType).toBe('input_required');
+  });
+
+  // Rule time-and-room-10: Anonymous callers cannot be told apart, so they have a limit of their own together,
+  // `limits.maxAnonymousParkedCalls`, and none each. It does not count towards the limits of others. The log names each limit that is
+  // reached, at most once a minute.
+  test('anonymous callers share a limit of their own, and the log says when it is reached', async () => {
+    const { gateway, url } = await legacyGateway(
+      { tools: greet },
+      {
+        limits: { maxAnonymousParkedCalls: 3, maxParkedCallsPerPrincipal: 1 },
+        // Nobody here is the user of this machine.
+        edge: { trustedProxies: ['10.0.0.1'] },
+      },
+    );
+    const parked = await Promise.all([1, 2, 3].map(() => callTool(url, 'greet')));
+    expect(parked.map(({ response }) => response.result.resultType)).toEqual(
+      Array(3).fill('input_required'),
+    );
+    for (const attempt of [1, 2]) {
+      const refused = await callTool(url, 'greet');
+      expect(refused.response.error.data.reason, `${attempt}`).toBe('too_many_parked_calls');
+    }
+    expect(gateway.log.named('call.parking_limit')).toEqual([
+      { limit: 'limits.maxAnonymousParkedCalls', refused: 1 },
+    ]);
+    const other = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer other' } });
+    expect(other.response.result.resultType).toBe('input_required');
+  });
+
+  // Rule time-and-room-6.
+  test('a client that would be told to retry keeps waiting while no further call can be parked', async () => {
+    const held = Promise.withResolvers<void>();
+    const tools = { late: async () => held.promise.then(() => 'done') };
+    const limits = { maxParkedCallsPerPrincipal: 1 };
+    const { url } = await legacyGateway({ tools }, { limits, calls: { maxHoldMs: 20 } });
+    const first = await callTool(url, 'late');
+    const second = callTool(url, 'late');
+    // So late that the time of the second one is over as well.
+    setTimeout(() => held.resolve(), 500);
+    expect(text(await second)).toBe('done');
+    const { requestState } = first.response.result;
+    expect(text(await callTool(url, 'late', { requestState }))).toBe('done');
+  });
+
+  // Rule time-and-room-6.
+  test('the gateway as a whole parks no more calls than it may', async () => {
+    const { url } = await legacyGateway({ tools: greet }, { limits: { maxParkedCalls: 2 } });
+    const answers = [await callTool(url, 'greet'), await callTool(url, 'greet')];
+    expect(answers.every(({ response }) => response.result !== undefined)).toBe(true);
+    const refused = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer x' } });
+    expect(refused.response.error.data).toEqual({
+      reason: 'too_many_parked_calls',
+      mayHaveActed: 'yes',
+    });
+  });
+
+  // Rule shown-7.
+  test('a server that never stops asking is stopped', async () => {
+    const { url } = await legacyGateway(
+      {
+        tools: {
+          endless: async (call) => {
+            for (;;) await askName(call);
+          },
+        },
+      },
+      { parking: { maxRounds: 2 } },
+    );
+    let answer = await callTool(url, 'endless');
+    for (let round = 1; round <= 2; round += 1) {
+      answer = await callTool(url, 'endless', {
+        requestState: answer.response.result.requestState,
+        inputResponses: { [`elicitation-${round}`]: accept({ name: 'x' }) },
+      });
+    }
+    expect(answer.response.error).toMatchObject({
+      code: -32603,
+      data: { reason: 'too_many_rounds' },
+    });
+  });
+});

@@ -1,0 +1,125 @@
+/** What becomes of a call while its client is away, and how long its server waits. */
+import { ListRootsResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import { describe, expect, test } from 'vitest';
+import { askName, type ToolCall } from '../../../fixtures/servers/legacy-server.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
+import { accept, callTool, send } from '../../../fixtures/clients/modern-client.ts';
+import {
+  INVALID_STATE,
+  greet,
+  greetDeaf,
+  legacyGateway,
+  text,
+} from '../../../fixtures/gateways/legacy-gateway.ts';
+
+describe('while nobody is connected', () => {
+  // Rule settled-1: What a server settles while its client is away (it timed out, or went on without the answer)
+  // is kept for `parking.ttl` and given to the retry, whose answers come too late.
+  test('what the server settles by itself is kept for the retry', async () => {
+    const { url, gateway } = await legacyGateway({
+      tools: {
+        impatient: async (call) => {
+          const patience = AbortSignal.timeout(150);
+          return Promise.race([
+            askName(call),
+            new Promise<string>((resolve) => {
+              patience.addEventListener('abort', () => resolve('went on without you'));
+            }),
+          ]);
+        },
+      },
+    });
+    const asked = await callTool(url, 'impatient');
+    await gateway.log.saw('call.settled');
+    const done = await callTool(url, 'impatient', {
+      requestState: asked.response.result.requestState,
+      inputResponses: { 'elicitation-1': accept({ name: 'late' }) },
+    });
+    expect(text(done)).toBe('went on without you');
+  });
+
+  // Rule time-and-room-1 (MRTR, "Server Requirements" 5 and 8): A round may wait for `parking.ttl` (10 min by
+  // default), from when it was last asked, and a call for `parking.callTtl` (1 h) over all of its
+  // rounds, on whatever replicas. After that the server is told to stop, and a retry is refused as a bad
+  // pointer. One that came in time and still waits for a stream that broke gets error -32603 with `data.reason`
+  // `upstream_timeout`.
+  test('a round that is not answered in time is closed out and cancelled upstream', async () => {
+    const clock = new ManualClock();
+    const overrides = { clock, parking: { ttlMs: 60_000 } };
+    const { url, legacy, gateway } = await legacyGateway({ tools: greetDeaf }, overrides);
+    const asking = callTool(url, 'greet');
+    await legacy.saw('tools/call');
+    const asked = await advanceUntil(clock, asking);
+    clock.advance(61_000);
+    const answer = await legacy.saw('response');
+    expect(answer.body.result).toEqual({ action: 'cancel' });
+    const late = await callTool(url, 'greet', {
+      requestState: asked.response.result.requestState,
+      inputResponses: { 'elicitation-1': accept({ name: 'late' }) },
+    });
+    expect(late.response.error).toEqual(INVALID_STATE);
+    expect(gateway.log.named('pointer.refused')).toMatchObject([{ reason: 'expired' }]);
+  });
+
+  // Rule time-and-room-4 (2025-11-25 ping, "Implementation Considerations"): While a call waits for its
+  // client its session is pinged every `upstream.pingInterval` (1 min by default). A server that does not
+  // reply to two pings in a row, or does not know the session, counts as gone; credentials that are
+  // refused are not used for pings again.
+  // Rule keep-alive-1 (2025-11-25 ping, "Usage Patterns"): A session whose call waits for its client is sent
+  // a `ping` every `upstream.pingInterval` (60 seconds by default), so that the server does not expire it.
+  test('a human may take six minutes: the session is pinged and the answer still arrives', async () => {
+    const clock = new ManualClock();
+    const { url, legacy } = await legacyGateway({ tools: greet }, { clock });
+    const asked = await advanceUntil(clock, callTool(url, 'greet'));
+    for (let minute = 1; minute <= 6; minute += 1) {
+      clock.advance(60_000);
+      await legacy.saw('ping', minute);
+      // The reply to the ping comes before this one.
+      await send(url, 'tools/list');
+    }
+    const done = await callTool(url, 'greet', {
+      requestState: asked.response.result.requestState,
+      inputResponses: { 'elicitation-1': accept({ name: 'Ada' }) },
+    });
+    expect(text(done)).toBe('Hello Ada');
+  });
+});
+
+describe('a server with a short timeout', () => {
+  const patient = (timeout: number) => ({
+    greet: async ({ extra }: ToolCall) => {
+      const asked = await extra.sendRequest(
+        { method: 'roots/list' },
+        ListRootsResultSchema,
+        // Asking for progress is what makes the SDK send a progress token.
+        { timeout, resetTimeoutOnProgress: true, onprogress: () => {} },
+      );
+      return String(asked.roots[0]?.uri);
+    },
+  });
+
+  // Rule time-and-room-5 (2025-11-25 lifecycle, "Timeouts"): A server that asked with a progress token is
+  // told every 15 s, with growing progress, that a user still thinks, so that a server that restarts its timeout
+  // with each progress goes on waiting.
+  // Rule keep-alive-4 (2025-11-25 lifecycle, "Timeouts"): A server that gave its question a progress token is
+  // told of progress every 15 seconds until it is answered: some restart their timeout with that.
+  test('that restarts its timeout with each progress gets progress every 15 seconds while a user thinks', async () => {
+    const clock = new ManualClock();
+    const { url, legacy } = await legacyGateway({ tools: patient(600_000) }, { clock });
+    const asked = await advanceUntil(clock, callTool(url, 'greet'));
+    for (let time = 1; time <= 5; time += 1) {
+      clock.advance(15_000);
+      const told = await legacy.saw('notifications/progress', time);
+      expect(told.body.params.progress, 'progress grows').toBe(time);
+    }
+    const done = await callTool(url, 'greet', {
+      requestState: asked.response.result.requestState,
+      inputResponses: { 'roots-1': { roots: [{ uri: 'file:///home' }] } },
+    });
+    expect(text(done)).toBe('file:///home');
+    clock.advance(60_000);
+    // Progress that was sent would have come before this.
+    await send(url, 'tools/list');
+    expect(legacy.methods().filter((name) => name === 'notifications/progress')).toHaveLength(5);
+  });
+});
