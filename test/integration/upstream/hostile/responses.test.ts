@@ -1,63 +1,20 @@
 /** Servers that answer a call with what is no answer: their clients get a clear error, within bounds. */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
-import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
-import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
+import { callTool } from '../../../fixtures/clients/modern-client.ts';
+import type { Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { callsOf, expectUnharmed, ground } from '../../../fixtures/gateways/survival-testbed.ts';
+import { reasonOf } from '../../../fixtures/gateways/replica-testbed.ts';
+import { JSON_TYPE, raw } from '../../../fixtures/failures/wrong-answers.ts';
 import {
-  callsOf,
-  expectUnharmed,
-  ground,
-  type Ground,
-} from '../../../fixtures/gateways/survival-testbed.ts';
-
-/** Stands in whatever the server sends that no client is to see. */
-const SECRET = 'srv-internal-42';
-
-/** Bounds on time that a busy machine does not meet: what fails here fails by something else. */
-const LIMITS = {
-  upstream: { maxBodyBytes: 20_000, maxEventBytes: 20_000, headersTimeoutMs: 100_000 },
-  calls: { maxDurationMs: 200_000 },
-  clock: hurriedClock(10),
-};
-
-/** The word by which a program tells why a call failed. */
-function reasonOf({ response }: Exchanged): unknown {
-  return response.error?.data?.reason ?? response.result?._meta?.['mrtr-gateway/reason'];
-}
-
-/** Asserts that nothing of the server's insides is in the answer. */
-function expectDiscreet({ upstream }: Ground, exchanged: Exchanged): void {
-  const seen = JSON.stringify([exchanged.response, [...exchanged.headers]]);
-  for (const inner of [
-    SECRET,
-    new URL(upstream.url).host,
-    '127.0.0.1',
-    'session-1',
-    'ECONN',
-    'UND_ERR',
-  ]) {
-    expect(seen).not.toContain(inner);
-  }
-}
-
-function messageOf({ response }: Exchanged): string {
-  return response.error?.message ?? response.result?.content?.[0]?.text;
-}
-
-/** Calls a tool that the script answers; the call must fail for the reason, and do no harm. */
-async function expectFailure(script: Answer, reason: string, overrides = {}): Promise<Exchanged> {
-  const field = await ground({ ...LIMITS, ...overrides }, script);
-  const exchanged = await callTool(field.url, 'hostile');
-  expect(reasonOf(exchanged)).toBe(reason);
-  expectDiscreet(field, exchanged);
-  await expectUnharmed(field);
-  return exchanged;
-}
+  expectDiscreet,
+  expectFailure,
+  LIMITS,
+  SECRET,
+} from '../../../fixtures/failures/hostile-answers.ts';
 
 const sends =
   (
@@ -67,16 +24,6 @@ const sends =
   ): Answer =>
   (_received, response) =>
     void response.writeHead(status, headers).end(body);
-
-const JSON_TYPE = { 'content-type': 'application/json' };
-
-/** Writes past the HTTP of the server. */
-const raw =
-  (text: string): Answer =>
-  (_received, response) => {
-    response.socket?.write(Buffer.from(text, 'latin1'));
-    response.socket?.end();
-  };
 
 // Rule failures-5: `upstream_protocol_error`: the connection works, and what the server sent is not a reply. HTML, a
 // redirect, a compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not
@@ -233,212 +180,3 @@ test.each(['102 Processing', '103 Early Hints'])(
     expect(response.result.content).toEqual([]);
   },
 );
-
-// Rule failures-6.
-describe('bytes that are no HTTP', () => {
-  const ok = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n';
-  test.each([
-    ['nothing at all', ''],
-    ['garbage', `${SECRET}\r\n\r\n`],
-    ['half a status line', 'HTTP/1.1 2'],
-    ['half a head', ok],
-    ['a head beyond all bounds', `${ok}x: ${'x'.repeat(80_000)}\r\n\r\n`],
-    [
-      'another protocol',
-      'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n',
-    ],
-    ['interim answers only', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000)],
-    ['two lengths', `${ok}content-length: 2\r\ncontent-length: 3\r\n\r\n{}`],
-    ['a length that is none', `${ok}content-length: two\r\n\r\n{}`],
-  ])('%s', async (_title, text) => {
-    await expectFailure(raw(text), 'call_lost');
-  });
-
-  test.each([
-    [
-      'a length and chunks',
-      `${ok}content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
-    ],
-    ['a body that ends early', `${ok}content-length: 1000\r\n\r\n{"${SECRET}`],
-    ['a body that ends in a chunk', `${ok}transfer-encoding: chunked\r\n\r\nff\r\n{"${SECRET}`],
-    ['a chunk size that is none', `${ok}transfer-encoding: chunked\r\n\r\n${SECRET}\r\n{}\r\n`],
-  ])('%s', async (_title, text) => {
-    const field = await ground(LIMITS, raw(text));
-    const exchanged = await callTool(field.url, 'hostile');
-    expect(reasonOf(exchanged)).toBe('call_lost');
-    expectDiscreet(field, exchanged);
-    await expectUnharmed(field);
-  });
-
-  // Rule failures-5.
-  test.each([
-    ['with thousands of headers', `${ok}${'x: 1\r\n'.repeat(12_000)}\r\n`],
-    ['of no bytes', `${ok}content-length: 0\r\n\r\n`],
-  ])('an empty body %s is HTTP, and no reply', async (_title, text) => {
-    await expectFailure(raw(text), 'upstream_protocol_error');
-  });
-
-  // Rule failures-6.
-  test.each([
-    ['as JSON', (message: string) => `${ok}content-length: ${message.length}\r\n\r\n${message}`],
-    [
-      'as events',
-      (message: string) =>
-        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n` +
-        chunk(`event: message\ndata: ${message}\n\n`),
-    ],
-  ])(
-    'a valid response that breaks off after any byte is either read or lost: %s',
-    async (_title, write) => {
-      let cutAt = 0;
-      let length = 0;
-      const field = await ground({}, ({ body }, response) => {
-        const result = { content: [{ type: 'text', text: 'whole' }] };
-        const text = write(JSON.stringify({ jsonrpc: '2.0', id: body.id, result }));
-        length = text.length;
-        response.socket?.write(text.slice(0, cutAt));
-        response.socket?.end();
-      });
-      const ends = new Set<unknown>();
-      for (; cutAt <= length; cutAt += 1) {
-        const exchanged = await callTool(field.url, 'hostile');
-        ends.add(reasonOf(exchanged) ?? exchanged.response.result.content[0].text);
-        expectDiscreet(field, exchanged);
-      }
-      expect([...ends].sort()).toEqual(['call_lost', 'whole']);
-      await expectUnharmed(field);
-    },
-  );
-});
-
-describe('JSON', () => {
-  const message = (more: object) => (id: unknown) =>
-    JSON.stringify({ jsonrpc: '2.0', id, ...more });
-  const deep = `${'['.repeat(5_000)}${']'.repeat(5_000)}`;
-  // Rules failures-5, limits-3.
-  test.each<[string, (id: unknown) => string]>([
-    ['that breaks off', () => `{"jsonrpc":"2.0","${SECRET}`],
-    ['with more behind it', (id) => `${message({ result: {} })(id)}${SECRET}`],
-    ['null', () => 'null'],
-    ['a string', () => `"${SECRET}"`],
-    ['no message at all', () => '[]'],
-    ['a message of another protocol', (id) => JSON.stringify({ id, result: {}, error: SECRET })],
-    ['of JSON-RPC 1.0', (id) => JSON.stringify({ jsonrpc: '1.0', id, result: { a: SECRET } })],
-    ['with a result that is text', message({ result: SECRET })],
-    ['with a result that is a list', message({ result: [SECRET] })],
-    ['with no result', message({ result: null })],
-    ['with an error that is text', message({ error: SECRET })],
-    ['with the id as text', (id) => message({ result: {} })(String(id))],
-    [
-      'with another id',
-      () => message({ result: { content: [{ type: 'text', text: SECRET }] } })(999),
-    ],
-    ['with an id that is an object', () => message({ result: {} })({})],
-    ['deeper than a stack', (id) => `{"jsonrpc":"2.0","id":${String(id)},"result":{"a":${deep}}}`],
-    [
-      'that reaches for the prototype',
-      (id) => `{"jsonrpc":"2.0","id":${String(id)},"result":{"__proto__":{"polluted":1}}}`,
-    ],
-    ['larger than the limit', message({ result: { a: 'x'.repeat(20_000) } })],
-  ])('%s is no reply', async (_title, text) => {
-    const asJson: Answer = ({ body }, response) =>
-      void response.writeHead(200, JSON_TYPE).end(text(body.id));
-    await expectFailure(asJson, 'upstream_protocol_error');
-    const asEvent: Answer = ({ body }, response) => {
-      const stream = eventStream(response);
-      stream.raw(`data: ${text(body.id)}\n\n`);
-      stream.end();
-    };
-    await expectFailure(asEvent, 'upstream_protocol_error');
-    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
-  });
-
-  // Rule limits-3.
-  test('larger than a limit is no reply, and the client is told which limit it is', async () => {
-    const large = { result: { content: [{ type: 'text', text: 'x'.repeat(20_000) }] } };
-    const asJson: Answer = ({ body }, response) =>
-      void response.writeHead(200, JSON_TYPE).end(message(large)(body.id));
-    const asEvent: Answer = ({ body }, response) => {
-      eventStream(response).raw(`data: ${message(large)(body.id)}\n\n`);
-    };
-    const byBody = await expectFailure(asJson, 'upstream_protocol_error');
-    expect(messageOf(byBody)).toContain('too large for the gateway (upstream.maxBody)');
-    const byEvent = await expectFailure(asEvent, 'upstream_protocol_error');
-    expect(messageOf(byEvent)).toContain('too large for the gateway (upstream.maxEvent)');
-  });
-
-  // Rule limits-3: A JSON body is read up to `upstream.maxBody` (16 MiB by default) and an event up to
-  // `upstream.maxEvent` (4 MiB), over as many lines as it has; then the connection is cut (an event over HTTP+SSE is
-  // discarded instead). JSON nested deeper than 500 levels, or with a member that would reach a prototype, is not a reply.
-  test.each<[string, (push: (text: string) => void) => void]>([
-    ['without end', (push) => push('x'.repeat(10_000))],
-    ['without end, in single bytes', (push) => push(' ')],
-  ])('%s is cut', async (_title, more) => {
-    const answering = Promise.withResolvers<ServerResponse>();
-    const script: Answer = (_received, response) => {
-      response.writeHead(200, JSON_TYPE);
-      endlessly(response, more);
-      answering.resolve(response);
-    };
-    await expectFailure(script, 'upstream_protocol_error', { calls: { maxDurationMs: 200_000 } });
-    expect((await answering.promise).destroyed).toBe(true);
-  });
-
-  // Rule results-1.
-  test.each<[string, object]>([
-    ['content that is no list', { content: SECRET }],
-    ['no content', {}],
-    ['content that is null', { content: null }],
-    ['members of another revision', { content: [], resultType: 'input_required' }],
-    [
-      'a question that it may not ask this way',
-      {
-        content: [],
-        resultType: 'input_required',
-        inputRequests: { a: { method: 'roots/list' } },
-        requestState: SECRET,
-      },
-    ],
-  ])('with %s is given a shape that the client knows', async (_title, result) => {
-    const field = await ground(LIMITS, ({ body }, response) =>
-      json(response, 200, { jsonrpc: '2.0', id: body.id, result }),
-    );
-    const exchanged = await callTool(field.url, 'hostile');
-    expect(exchanged.response.result).toMatchObject({ resultType: 'complete', content: [] });
-    expectDiscreet(field, exchanged);
-    await expectUnharmed(field);
-  });
-
-  // Rule errors-1 (basic, "Error Responses"): An error with a code or a message of the wrong type gets the code
-  // -32603 or the message "Unknown error" in its place.
-  test.each<[string, object, object]>([
-    ['nothing', {}, { code: -32603, message: 'Unknown error' }],
-    ['a code that is text', { code: 'E_BAD', message: 'm' }, { code: -32603, message: 'm' }],
-    ['a code with a fraction', { code: 1.5, message: 'm' }, { code: -32603, message: 'm' }],
-    [
-      'a message that is a list',
-      { code: 7, message: ['m'] },
-      { code: 7, message: 'Unknown error' },
-    ],
-  ])('with an error that says %s is a whole error for the client', async (_title, error, seen) => {
-    const field = await ground(LIMITS, ({ body }, response) =>
-      json(response, 200, { jsonrpc: '2.0', id: body.id, error }),
-    );
-    const { response } = await callTool(field.url, 'hostile');
-    expect(response.error).toEqual(seen);
-    await expectUnharmed(field);
-  });
-});
-
-function chunk(text: string): string {
-  return `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`;
-}
-
-/** Goes on until the other side has had enough. */
-function endlessly(response: ServerResponse, more: (push: (text: string) => void) => void): void {
-  if (response.destroyed) return;
-  more((text) => response.write(text));
-  const again = () => endlessly(response, more);
-  if (response.writableNeedDrain) response.once('drain', again);
-  else setImmediate(again);
-}

@@ -1,0 +1,109 @@
+/** What a call can have asked that ended without a reply. */
+import { describe, expect, test } from 'vitest';
+import { serverRequestId } from '../../../../src/protocol/ids.ts';
+import {
+  ELICITATION,
+  httpSseStage,
+  questionsOf,
+  settled,
+  stage,
+  unanswerableOf,
+} from '../../../fixtures/servers/session-stage.ts';
+
+describe('a call that ended without a reply', () => {
+  // Rule concurrent-5: A call that ended without a reply can still ask: for 5 s after it ended if the server took
+  // its cancellation and its open questions were answered, and else for 10 min. What comes meanwhile on a stream
+  // that names no call is held, and declined, as if the call ran.
+  test('can ask for 5 s if the server took its cancellation', async () => {
+    const ground = await stage();
+    const { clock, start, session, send, replied } = ground;
+    const cancelled = await start();
+    await cancelled.exchange.cancel('the client left', {});
+    cancelled.exchange.abandon();
+    const next = await start();
+    clock.advance(4_999);
+    send({ id: 'early', ...ELICITATION });
+    await settled(ground);
+    expect([
+      session.questions.isCertain,
+      session.questions.certainInMs,
+      session.questions.mustQueue,
+    ]).toEqual([true, 1, false]);
+    clock.advance(1);
+    send({ id: 'later', ...ELICITATION });
+    await settled(ground);
+    // A call that has just asked can ask more.
+    expect(session.questions.certainInMs).toBe(250);
+    expect(questionsOf(next)).toEqual(['later']);
+    clock.advance(29_999);
+    expect(await replied('early')).toEqual({ action: 'cancel' });
+    expect(questionsOf(next)).toEqual(['later']);
+  });
+
+  // Rule concurrent-5.
+  test('can ask for long if the server did not take its cancellation', async () => {
+    const ground = await stage({ takesCancellation: false });
+    const { clock, start, session, send, replied } = ground;
+    const first = await start();
+    send({ id: 'first', ...ELICITATION });
+    await first.heard.until('asked');
+    await first.exchange.cancel('the client left', {});
+    first.exchange.abandon();
+    expect(session.questions.isCertain).toBe(false);
+    const next = await start();
+    send({ id: 'q', ...ELICITATION });
+    await settled(ground);
+    clock.advance(30_000);
+    expect(await replied('q')).toEqual({ action: 'cancel' });
+    expect(questionsOf(next)).toEqual([]);
+    expect(unanswerableOf(next)).toEqual([['elicitation/create', 'ambiguous']]);
+    clock.advance(570_000);
+    expect(session.questions.isCertain).toBe(true);
+    send({ id: 'later', ...ELICITATION });
+    await next.heard.until('asked');
+    expect(questionsOf(next)).toEqual(['later']);
+  });
+
+  // Rule concurrent-5.
+  test('counts as stopped once its open questions are answered', async () => {
+    const ground = await stage();
+    const { clock, start, session, send } = ground;
+    const first = await start();
+    send({ id: 'open', ...ELICITATION });
+    await first.heard.until('asked');
+    await first.exchange.cancel('the client left', {});
+    first.exchange.abandon();
+    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([false, 600_000]);
+    await first.exchange.respond(serverRequestId('open'), { result: { action: 'cancel' } }, {});
+    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 5_000]);
+    clock.advance(5_000);
+    const next = await start();
+    send({ id: 'q', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual(['q']);
+  });
+
+  test('cannot have asked anything once its late reply has come', async () => {
+    const ground = await httpSseStage();
+    const { start, send } = ground;
+    const first = await start();
+    first.exchange.abandon();
+    const next = await start();
+    send({ id: 'q', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual([]);
+    first.finish();
+    await next.heard.until('asked');
+    expect(questionsOf(next)).toEqual(['q']);
+  });
+
+  test('has its questions declined while it is being cancelled, and no other call gets them', async () => {
+    const ground = await stage();
+    const { start, send, replied } = ground;
+    const first = await start();
+    await first.exchange.cancel('the client left', {});
+    send({ id: 'q', ...ELICITATION });
+    expect(await replied('q')).toEqual({ action: 'cancel' });
+    expect(questionsOf(first)).toEqual([]);
+  });
+});
