@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
-import { eventStream, json, type Answer } from '../../fixtures/servers/scripted-server.ts';
-import { hurriedClock } from '../../fixtures/hurried-clock.ts';
+import { rawRequest, sendRaw, valuesOf } from '../../../fixtures/clients/raw-http.ts';
+import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import {
   callBody,
   callHeaders,
@@ -17,7 +17,7 @@ import {
   openBoth,
   rawCall,
   type Ground,
-} from '../../fixtures/gateways/survival-testbed.ts';
+} from '../../../fixtures/gateways/survival-testbed.ts';
 
 /** Where a call is cancelled, its server is given time to react. */
 const HURRIED = { clock: hurriedClock(10) };

@@ -1,7 +1,7 @@
 /** Bodies that are too large, too deep, ambiguous, or not what they say they are. */
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { rawRequest, sendRaw, type RawAnswer } from '../../fixtures/clients/raw-http.ts';
+import { rawRequest, sendRaw, type RawAnswer } from '../../../fixtures/clients/raw-http.ts';
 import {
   callBody,
   callHeaders,
@@ -11,7 +11,7 @@ import {
   ground,
   open,
   rawCall,
-} from '../../fixtures/gateways/survival-testbed.ts';
+} from '../../../fixtures/gateways/survival-testbed.ts';
 
 const errorOf = ({ body }: RawAnswer) => JSON.parse(body).error;
 

@@ -2,22 +2,27 @@
 import { connect } from 'node:net';
 import { createHmac, randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
-import { rawRequest, sendRaw, valuesOf, type RawAnswer } from '../../fixtures/clients/raw-http.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
+import {
+  rawRequest,
+  sendRaw,
+  valuesOf,
+  type RawAnswer,
+} from '../../../fixtures/clients/raw-http.ts';
 import {
   eventStream,
   json,
   legacyServer,
   type Answer,
-} from '../../fixtures/servers/scripted-server.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
 import {
   callBody,
   callsOf,
   expectUnharmed,
   ground,
   rawCall,
-} from '../../fixtures/gateways/survival-testbed.ts';
+} from '../../../fixtures/gateways/survival-testbed.ts';
 
 const errorOf = ({ body }: RawAnswer) => JSON.parse(body).error;
 const FROZEN = {

@@ -1,6 +1,11 @@
 /** Bytes that are no sound HTTP, or that two parsers could read differently, over raw sockets. */
 import { describe, expect, test } from 'vitest';
-import { rawRequest, sendRaw, valuesOf, type RawAnswer } from '../../fixtures/clients/raw-http.ts';
+import {
+  rawRequest,
+  sendRaw,
+  valuesOf,
+  type RawAnswer,
+} from '../../../fixtures/clients/raw-http.ts';
 import {
   callBody,
   callHeaders,
@@ -10,7 +15,7 @@ import {
   ground,
   open,
   rawCall,
-} from '../../fixtures/gateways/survival-testbed.ts';
+} from '../../../fixtures/gateways/survival-testbed.ts';
 
 const errorOf = ({ body }: RawAnswer) => JSON.parse(body).error;
 
