@@ -1,65 +1,21 @@
 /** Which requests the gateway answers itself, which it hands on, and which it refuses, over real sockets. */
 import { once } from 'node:events';
-import {
-  Agent,
-  createServer,
-  request as httpRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-} from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { startGateway } from '../../../src/app/gateway.ts';
-import {
-  RecordedLog,
-  startTestGateway,
-  testConfig,
-  type GatewayOverrides,
-} from '../../fixtures/gateways/gateway.ts';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
-import { callTool, modernBody, modernHeaders, send } from '../../fixtures/clients/modern-client.ts';
-import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
+import { modernBody, modernHeaders, send } from '../../fixtures/clients/modern-client.ts';
 import { json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
-import { callsOf, ground, type Ground } from '../../fixtures/gateways/survival-testbed.ts';
+import { callsOf, ground } from '../../fixtures/gateways/survival-testbed.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
-
-const LEGACY = '2025-11-25';
-const REJECT: GatewayOverrides = { edge: { legacyClients: 'reject' } };
-const JSON_TYPES = {
-  'content-type': 'application/json',
-  accept: 'application/json, text/event-stream',
-};
-const initialize = (id: string | number) => ({
-  jsonrpc: '2.0',
-  id,
-  method: 'initialize',
-  params: {
-    protocolVersion: LEGACY,
-    capabilities: {},
-    clientInfo: { name: 'old', version: '1' },
-  },
-});
-
-/** Sends whatever a test makes up, and gives back the status, the headers and the body as JSON. */
-async function post(url: string, body: unknown, headers: Record<string, string> = {}) {
-  const answer = await fetch(url, {
-    method: 'POST',
-    headers: { ...JSON_TYPES, ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  });
-  const text = await answer.text();
-  return {
-    status: answer.status,
-    headers: answer.headers,
-    text,
-    body: text === '' ? null : JSON.parse(text),
-  };
-}
-
-/** What reached the server of what the test sent, and not of what the gateway asks by itself. */
-function passedTo({ upstream }: Ground) {
-  return upstream.received.filter(({ headers }) => headers['x-from'] === 'client');
-}
+import {
+  initialize,
+  JSON_TYPES,
+  LEGACY,
+  passedTo,
+  post,
+  serverWith,
+} from '../../fixtures/gateways/eras-testbed.ts';
 
 describe('where legacy clients are passed through', () => {
   // Rule eras-1 (basic/index, "Statelessness"; versioning, "Backward Compatibility with Initialization-Based
@@ -173,138 +129,6 @@ describe('where legacy clients are passed through', () => {
   });
 });
 
-describe('where legacy clients are rejected', () => {
-  const supported = ['2026-07-28'];
-  const listTools = { jsonrpc: '2.0', id: 'x', method: 'tools/list' };
-  // Rule eras-5 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"):
-  // With `edge.legacyClients: reject`, `initialize` and requests under a legacy version header get 400,
-  // -32022, with `supported` and `requested`; a request without version header gets 400, -32020, with
-  // `supported`. The request's `id` is repeated.
-  // Rule eras-6.
-  test.each<[string, unknown, Record<string, string>, object]>([
-    [
-      'initialize',
-      initialize('x'),
-      {},
-      { id: 'x', error: { code: -32022, data: { supported, requested: LEGACY } } },
-    ],
-    [
-      'a request in a session',
-      listTools,
-      { 'mcp-protocol-version': LEGACY, 'mcp-session-id': 'session-1' },
-      { id: 'x', error: { code: -32022, data: { supported, requested: LEGACY } } },
-    ],
-    [
-      'a request that names no version',
-      listTools,
-      {},
-      { id: 'x', error: { code: -32020, data: { supported } } },
-    ],
-    [
-      'a response',
-      { jsonrpc: '2.0', id: 'x', result: {} },
-      { 'mcp-protocol-version': LEGACY },
-      { error: { code: -32600 } },
-    ],
-    ['a batch', [listTools], {}, { error: { code: -32600 } }],
-  ])('%s gets 400 and an error that a modern client knows', async (_what, body, headers, error) => {
-    const field = await ground(REJECT);
-    const answer = await post(field.url, body, { ...headers, 'x-from': 'client' });
-    expect(answer.status).toBe(400);
-    expect(answer.body).toMatchObject(error);
-    expect(passedTo(field)).toEqual([]);
-    const served = await callTool(field.url, 'echo');
-    expect(served.status, 'modern clients are served').toBe(200);
-  });
-
-  // Rule eras-6 (streamable-http, "Sending Messages" 4 and 5): With `edge.legacyClients: reject`, a legacy
-  // notification is accepted (202) and dropped, and a response gets 400, -32600.
-  test('a notification is accepted and dropped', async () => {
-    const field = await ground(REJECT);
-    const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
-    const answer = await post(field.url, notification, { 'x-from': 'client' });
-    expect([answer.status, answer.text]).toEqual([202, '']);
-    expect(passedTo(field)).toEqual([]);
-  });
-
-  // Rule eras-8.
-  test.each(['GET', 'DELETE'])('%s is not allowed', async (method) => {
-    const field = await ground(REJECT);
-    const headers = { 'mcp-protocol-version': LEGACY, 'mcp-session-id': 'session-1' };
-    const answer = await fetch(field.url, { method, headers });
-    expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
-  });
-
-  // Rule discover-1 (versioning, "Backward Compatibility with Initialization-Based Versions";
-  // server/discover, "DiscoverResult"): `supportedVersions` is `2026-07-28`, and, where legacy clients are
-  // passed through, the revision that the server negotiated.
-  test('server/discover names our version only', async () => {
-    const field = await ground(REJECT);
-    const { response } = await send(field.url, 'server/discover');
-    expect(response.result.supportedVersions).toEqual(supported);
-  });
-});
-
-// Rule eras-9: The path of a route counts in whatever way it is spelled (`/%6dcp`, with a query or a
-// fragment); another case or an additional slash is another path.
-describe.each(['/mcp', '/mcp?x=1', '/%6dcp', '/mc%70', '/%6D%63%70?x=1'])(
-  'the path of a route, spelled %s,',
-  (target) => {
-    const page = 'https://app.example';
-    const ask = ({ url }: Ground, method: string, headers: Record<string, string> = {}) =>
-      sendRaw(
-        url,
-        rawRequest(
-          method,
-          target,
-          Object.entries({ host: 'localhost', 'x-from': 'client', ...headers }),
-        ),
-      );
-
-    test.each(['GET', 'DELETE', 'PUT', 'PATCH'])(
-      'is closed to %s where legacy clients are rejected',
-      async (method) => {
-        const field = await ground(REJECT);
-        const answer = await ask(field, method, { 'mcp-session-id': 'session-1' });
-        expect([answer.status, valuesOf(answer, 'allow')]).toEqual([405, ['POST']]);
-        expect(passedTo(field)).toEqual([]);
-      },
-    );
-
-    test.each(['GET', 'DELETE'])('is closed to %s under the modern version', async (method) => {
-      const field = await ground();
-      const answer = await ask(field, method, { 'mcp-protocol-version': '2026-07-28' });
-      expect([answer.status, valuesOf(answer, 'allow')]).toEqual([405, ['POST']]);
-      expect(passedTo(field)).toEqual([]);
-    });
-
-    test('gets the response to its preflight here', async () => {
-      const field = await ground({ edge: { allowedOrigins: [page] } });
-      const answer = await ask(field, 'OPTIONS', {
-        origin: page,
-        'access-control-request-method': 'POST',
-      });
-      expect(answer.status).toBe(204);
-      expect(valuesOf(answer, 'access-control-allow-origin')).toEqual([page]);
-      expect(passedTo(field)).toEqual([]);
-    });
-  },
-);
-
-// Rule eras-9.
-test.each(['/MCP', '/mcp/', '/mcp%2F', '/%256dcp'])(
-  '%s is not the path of a route, and closed where legacy clients are rejected',
-  async (target) => {
-    const field = await ground(REJECT);
-    const answer = await sendRaw(
-      field.url,
-      rawRequest('GET', target, Object.entries({ host: 'localhost', 'x-from': 'client' })),
-    );
-    expect(answer.status).toBe(404);
-    expect(passedTo(field)).toEqual([]);
-  },
-);
-
 describe('a modern notification', () => {
   // Rule eras-11 (streamable-http, "Sending Messages" 5): A modern notification, known or not, gets 202 without a
   // body and is dropped; a client cancels a call by closing its response. A malformed one gets 400 without an `id`.
@@ -362,35 +186,6 @@ describe('while it is not known what the server speaks', () => {
   });
 });
 
-interface Seen {
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-}
-
-/** A server that answers each request with this JSON, and what it saw. */
-async function serverWith(
-  answer: (seen: Seen) => { status?: number; headers?: object; body: object },
-) {
-  const seen: Seen[] = [];
-  const server = createServer(async (request, response) => {
-    const body = Buffer.concat(await request.toArray()).toString();
-    const { url = '', headers } = request;
-    const one = { url, headers, body };
-    seen.push(one);
-    const { status = 200, headers: more = {}, body: answered } = answer(one);
-    response.writeHead(status, { 'content-type': 'application/json', ...more });
-    response.end(JSON.stringify(answered));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  stopAfterTest(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return { seen, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp` };
-}
-
 describe('a server that is modern itself', () => {
   // Rule eras-12: A server that is modern itself gets every request of its route as it came, without any of
   // the checks below. While it is not known what a server speaks, a request waits for that, for 3 s at most,
@@ -414,66 +209,5 @@ describe('a server that is modern itself', () => {
     expect(answer.text).toBe('{"jsonrpc":"2.0","id":1,"result":{"a":1}}');
     expect(answer.headers.get('x-of')).toBe('server');
     expect(seen.at(-1)).toMatchObject({ body, headers: { 'mcp-method': 'something else' } });
-  });
-});
-
-describe('a path beside those of the routes', () => {
-  const METADATA = '/.well-known/oauth-protected-resource/mcp';
-  const metadata = () =>
-    serverWith(({ url }) => ({
-      headers: { 'x-of': 'server' },
-      body: { resource: 'https://mcp.example/mcp', asked: url },
-    }));
-
-  // Rule passthrough-4 (authorization server discovery, "Protected Resource Metadata Discovery
-  // Requirements"): With all routes on one server, every path beside the routes is its own, such as
-  // `/.well-known/oauth-protected-resource` and other OAuth metadata, passed under the same name and with its
-  // content unchanged: the server has to know its public URL. The operator's headers do not go there.
-  // `edge.legacyClients: reject` closes these paths (404), apart from `/.well-known/`. With several servers
-  // they are closed (404), as nobody could say whose they are.
-  test('is the server’s own, such as its OAuth metadata, which we do not touch', async () => {
-    const server = await metadata();
-    const gateway = await startTestGateway(server.url);
-    stopAfterTest(() => gateway.close());
-    for (const path of [METADATA, '/health?deep=1']) {
-      const answer = await fetch(new URL(path, gateway.url));
-      expect(answer.headers.get('x-of')).toBe('server');
-      expect(await answer.json()).toEqual({ resource: 'https://mcp.example/mcp', asked: path });
-    }
-  });
-
-  // Rule passthrough-4.
-  test('is closed where legacy clients are rejected, but for what tells how to authorize', async () => {
-    const server = await metadata();
-    const gateway = await startTestGateway(server.url, REJECT);
-    stopAfterTest(() => gateway.close());
-    const found = await fetch(new URL(METADATA, gateway.url));
-    expect(await found.json()).toMatchObject({ asked: METADATA });
-    const other = await fetch(new URL('/health', gateway.url));
-    expect(other.status).toBe(404);
-    expect(await other.json()).toMatchObject({ jsonrpc: '2.0', error: { code: -32600 } });
-    expect(server.seen.map(({ url }) => url)).not.toContain('/health');
-  });
-
-  // Rule passthrough-4.
-  test('is not served where there are several servers', async () => {
-    const [one, other] = [await metadata(), await metadata()];
-    const config = testConfig(one.url);
-    const [first] = config.routes;
-    if (first === undefined) throw new Error('no route');
-    const upstream = { ...first.upstream, url: new URL(other.url) };
-    const second = { ...first, id: 'other', path: '/other', upstream };
-    const gateway = await startGateway(
-      { ...config, routes: [first, second] },
-      { log: new RecordedLog() },
-    );
-    stopAfterTest(() => gateway.close());
-    for (const path of [METADATA, '/health']) {
-      const answer = await fetch(new URL(path, gateway.url));
-      expect(answer.status).toBe(404);
-      expect(await answer.json()).toMatchObject({ jsonrpc: '2.0', error: { code: -32600 } });
-    }
-    const asked = new Set([...one.seen, ...other.seen].map(({ url }) => url));
-    expect([...asked], 'what the gateway asks by itself').toEqual(['/mcp']);
   });
 });

@@ -1,11 +1,6 @@
 /** Bytes that are no sound HTTP, or that two parsers could read differently, over raw sockets. */
 import { describe, expect, test } from 'vitest';
-import {
-  rawRequest,
-  sendRaw,
-  valuesOf,
-  type RawAnswer,
-} from '../../../fixtures/clients/raw-http.ts';
+import { rawRequest, sendRaw, valuesOf, errorOf } from '../../../fixtures/clients/raw-http.ts';
 import {
   callBody,
   callHeaders,
@@ -16,8 +11,6 @@ import {
   open,
   rawCall,
 } from '../../../fixtures/gateways/survival-testbed.ts';
-
-const errorOf = ({ body }: RawAnswer) => JSON.parse(body).error;
 
 /** A call whose framing headers are the row's. */
 function framed(lines: string, body: string): string {
@@ -133,122 +126,6 @@ describe('framing that could smuggle a request is refused, and the connection cl
   });
 });
 
-describe('headers', () => {
-  // Rule http-3: At most 100 headers, and 16 KiB of them together: beyond that 431.
-  test.each([
-    ['one that is larger than 16 KiB', rawCall({ more: [['x-large', 'x'.repeat(17_000)]] })],
-    ['many that are larger together', rawCall({ more: many(600, 'x'.repeat(30)) })],
-    ['more than a hundred', rawCall({ more: many(101, 'x') })],
-    ['more than the parser keeps', rawCall({ more: many(2_500, '') })],
-  ])('too large: %s', async (_title, request) => {
-    const field = await ground();
-    const answer = await sendRaw(field.url, request, { untilClosed: true });
-    expect(answer.status).toBe(431);
-    expect(errorOf(answer)).toMatchObject({ code: -32600 });
-    expect(callsOf(field)).toBe(0);
-    await expectUnharmed(field);
-  });
-
-  // Rule http-4 (streamable-http, "Server Validation"): `Host`, `Origin`, `Authorization`, `Content-Type`
-  // and the header of `identity.header` may be in a request only once (400), even if both say the same. A repeated `MCP-Protocol-Version`,
-  // `Mcp-Method` or `Mcp-Name` is 400 with -32020.
-  test.each([
-    ['Host', 'localhost', -32600],
-    ['Origin', 'http://localhost', -32600],
-    ['Authorization', 'Bearer one', -32600],
-    ['Content-Type', 'application/json', -32600],
-    ['Mcp-Method', 'tools/call', -32020],
-    ['Mcp-Name', 'echo', -32020],
-    ['MCP-Protocol-Version', '2026-07-28', -32020],
-  ])('a duplicate %s is refused, even if both values are the same', async (name, value, code) => {
-    const field = await ground();
-    const single = { [name.toLowerCase()]: value };
-    const answer = await sendRaw(field.url, rawCall({ changes: single, more: [[name, value]] }));
-    expect(answer.status).toBe(400);
-    expect(errorOf(answer)).toMatchObject({ code });
-    expect(callsOf(field)).toBe(0);
-    await expectUnharmed(field);
-  });
-
-  // Rule http-4.
-  test('so is a duplicate header that names the caller: a proxy that adds it keeps that of the client', async () => {
-    const field = await ground({ identity: { source: 'header', header: 'X-User' } });
-    const named = { 'x-user': 'ada' };
-    const answer = await sendRaw(field.url, rawCall({ changes: named, more: [['X-User', 'bob']] }));
-    expect(answer.status).toBe(400);
-    expect(errorOf(answer)).toMatchObject({ code: -32600, message: 'Duplicate x-user header' });
-    expect((await sendRaw(field.url, rawCall({ changes: named }))).status).toBe(200);
-    expect(callsOf(field)).toBe(1);
-    const free = await ground();
-    const twice = rawCall({ changes: named, more: [['X-User', 'bob']] });
-    expect((await sendRaw(free.url, twice)).status).toBe(200);
-  });
-
-  // Rule http-5: The request target must be a path: absolute URLs, `//host` and `*` get 400, and CONNECT
-  // opens no tunnel.
-  test.each([
-    ['another authority in the target', 'http://evil.example/mcp'],
-    ['our own authority in the target', 'http://localhost/mcp'],
-    ['a target that starts with two slashes', '//evil.example/mcp'],
-    ['an asterisk', '*'],
-  ])('the request target is a path: %s', async (_title, target) => {
-    const field = await ground();
-    const request = rawRequest(
-      'POST',
-      target,
-      [...callHeaders(), ['content-length', String(bytes)]],
-      body,
-    );
-    const answer = await sendRaw(field.url, request);
-    expect(answer.status).toBe(400);
-    expect(callsOf(field)).toBe(0);
-    await expectUnharmed(field);
-  });
-
-  // Rule validation-13 (streamable-http, "Standard Request Headers" and "Case Sensitivity"): `Mcp-Method`
-  // must be there and equal to the method, case included (400, -32020).
-  test('an underscore does not stand for a hyphen', async () => {
-    const field = await ground();
-    const request = rawCall({
-      changes: { 'mcp-method': null },
-      more: [['mcp_method', 'tools/call']],
-    });
-    const answer = await sendRaw(field.url, request);
-    expect(errorOf(answer)).toMatchObject({ code: -32020 });
-    await expectUnharmed(field);
-  });
-
-  test.each([
-    [
-      'Upgrade',
-      [
-        ['connection', 'upgrade, http2-settings'],
-        ['upgrade', 'h2c'],
-        ['http2-settings', 'AAMAAABk'],
-      ],
-    ],
-    [
-      'Keep-Alive',
-      [
-        ['connection', 'keep-alive'],
-        ['keep-alive', 'timeout=5'],
-      ],
-    ],
-    [
-      'TE and Trailer',
-      [
-        ['te', 'trailers'],
-        ['trailer', 'x-late'],
-      ],
-    ],
-  ] as [string, [string, string][]][])('%s changes nothing about a call', async (_title, more) => {
-    const field = await ground();
-    const answer = await sendRaw(field.url, rawCall({ more }));
-    expect(answer.status).toBe(200);
-    await expectUnharmed(field);
-  });
-});
-
 describe('Expect', () => {
   // Rule http-6: A client that asks with `Expect: 100-continue` is told to go on only after its headers
   // passed every check; what is refused by its headers (403, 413) is never uploaded.
@@ -338,10 +215,6 @@ describe('connections', () => {
     await expectUnharmed(field);
   });
 });
-
-function many(count: number, value: string): [string, string][] {
-  return Array.from({ length: count }, (_, index) => [`x${index}`, value]);
-}
 
 /** Gives back all that has come once it contains a text. */
 function reader(socket: ReturnType<typeof open>): (until: string) => Promise<string> {
