@@ -5,8 +5,8 @@
  * @module-tag long
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { CRASH_POINTS, type CrashPoint } from '../fixtures/gateways/crash-points.ts';
-import { CrashStage, type Doomed, type StageOptions } from '../fixtures/gateways/crash-testbed.ts';
+import { CRASH_POINTS, type CrashPoint } from '../fixtures/crashes/crash-points.ts';
+import { CrashStage, type Doomed, type StageOptions } from '../fixtures/crashes/crash-testbed.ts';
 import { answersOf, reasonOf, text } from '../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { overseer } from '../fixtures/redis/redis-topologies.ts';

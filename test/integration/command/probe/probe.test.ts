@@ -5,15 +5,15 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
-import { run } from '../../../src/cli/run.ts';
-import type { ProbeReport } from '../../../src/probe/report.ts';
-import { httpSse, streamableHttp } from '../../fixtures/conformance/sessions.ts';
+import { run } from '../../../../src/cli/run.ts';
+import type { ProbeReport } from '../../../../src/probe/report.ts';
+import { httpSse, streamableHttp } from '../../../fixtures/conformance/sessions.ts';
 import {
   askName,
   LegacyServer,
   type LegacyServerOptions,
-} from '../../fixtures/servers/legacy-server.ts';
-import { startEverything } from '../../fixtures/processes.ts';
+} from '../../../fixtures/servers/legacy-server.ts';
+import { startEverything } from '../../../fixtures/processes.ts';
 import {
   eventStream,
   json,
@@ -21,10 +21,10 @@ import {
   ScriptedServer,
   INITIALIZE_RESULT,
   type Answer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { testHost } from '../../unit/cli/test-host.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { testHost } from '../../../unit/cli/test-host.ts';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
+const root = fileURLToPath(new URL('../../../..', import.meta.url));
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean();

@@ -3,23 +3,23 @@ import { readFile } from 'node:fs/promises';
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { systemClock } from '../../../src/lib/clock.ts';
-import { DirectoryUnavailable, type Directory } from '../../../src/model/directory.ts';
-import type { RedisOptions } from '../../../src/replicas/redis/options.ts';
+import { systemClock } from '../../../../src/lib/clock.ts';
+import { DirectoryUnavailable, type Directory } from '../../../../src/model/directory.ts';
+import type { RedisOptions } from '../../../../src/replicas/redis/options.ts';
 import {
   RedisDirectory,
   type RedisDirectoryOptions,
-} from '../../../src/replicas/directory/redis-directory.ts';
-import { callId, type CallId } from '../../../src/protocol/ids.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
-import { Severable } from '../../fixtures/network/flaky-proxy.ts';
-import { freePort } from '../../fixtures/processes.ts';
+} from '../../../../src/replicas/directory/redis-directory.ts';
+import { callId, type CallId } from '../../../../src/protocol/ids.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { Severable } from '../../../fixtures/network/flaky-proxy.ts';
+import { freePort } from '../../../fixtures/processes.ts';
 import {
   makeCertificate,
   startRedis,
   type Certificate,
   type RedisServer,
-} from '../../fixtures/redis/redis-server.ts';
+} from '../../../fixtures/redis/redis-server.ts';
 
 const TTL_MS = 60_000;
 const COMMAND_TIMEOUT_MS = 500;
