@@ -151,7 +151,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'directory.waiting':
     'Redis does not respond: the gateway waits for it up to redis.startWait, then exits',
   'directory.down':
-    'Redis does not respond; calls of lost replicas cannot be resumed until it does',
+    'Redis does not respond, or refuses writes; calls of lost replicas cannot be resumed until it accepts them',
   'directory.up': 'Redis responds',
   'clock.skewed':
     'the offset of the clock from Redis changed; above 1 s the gateway uses the time of Redis',

@@ -141,7 +141,7 @@ export interface LogEvents {
   };
   'directory.waiting': { startWaitMs: number };
   'directory.up': object;
-  'directory.down': object;
+  'directory.down': { problem: string };
   'passthrough.session_refused': { route: string };
   'passthrough.failed': { route: string; status: number; problem: string };
   'call.settled': { route: string; call: string; round: number };

@@ -319,7 +319,9 @@ async function openDirectory(
   fleetClock?.onSkew((aheadMs) => {
     log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
   });
-  directory.onChange((up) => log.event(up ? 'directory.up' : 'directory.down', {}));
+  directory.onChange((_up, problem) =>
+    problem === null ? log.event('directory.up', {}) : log.event('directory.down', { problem }),
+  );
   const { startWaitMs } = redis;
   const waiting = clock.setTimer(SILENT_WAIT_MS, () =>
     log.event('directory.waiting', { startWaitMs }),

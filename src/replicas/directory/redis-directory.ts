@@ -54,7 +54,7 @@ export class RedisDirectory implements Directory {
   readonly #prefix: string;
   readonly #ownerText: string;
   readonly #leaseMs: number;
-  readonly #listeners: ((up: boolean) => void)[] = [];
+  readonly #listeners: Parameters<Directory['onChange']>[0][] = [];
   readonly #ownLease: OwnLease;
   readonly #unreleased = new UnreleasedClaims();
   /** Called each time that the state of the store may have changed. */
@@ -92,7 +92,7 @@ export class RedisDirectory implements Directory {
     return this.#up;
   }
 
-  onChange(listener: (up: boolean) => void): void {
+  onChange(listener: Parameters<Directory['onChange']>[0]): void {
     this.#listeners.push(listener);
   }
 
@@ -323,17 +323,18 @@ export class RedisDirectory implements Directory {
   #onUnreachable(error: unknown): void {
     const isStarting = !this.#wasUp && (error === undefined || wasNotSent(error));
     if (!isStarting) this.#awayAtMs = this.#options.clock.elapsed();
-    this.#setUp(false);
+    this.#setUp(false, error);
   }
 
-  #setUp(up: boolean): void {
+  #setUp(up: boolean, cause?: unknown): void {
     if (this.#up === up) return;
     this.#up = up;
     this.#wasUp ||= up;
     for (const check of [...this.#startChecks]) check();
     // A connection that was closed on purpose says nothing about the store.
     if (this.#closed) return;
-    for (const listener of this.#listeners) listener(up);
+    const problem = up ? null : unavailable(cause, this.#store, this.#lastError).message;
+    for (const listener of this.#listeners) listener(up, problem);
   }
 
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */

@@ -325,7 +325,9 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       const here = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
       const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
       expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
-      await other.saw('directory.down');
+      expect(await other.saw('directory.down')).toMatchObject([
+        { problem: expect.stringMatching(/^Redis at redis:\/\/127\.0\.0\.1:\d+ /) },
+      ]);
       expect(await other.metric('mrtr_gateway_redis_up')).toBe(0);
       expect((await fetch(`${other.adminUrl}/readyz`)).status).toBe(200);
     });

@@ -333,6 +333,17 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
     });
 
+    test('is told with its cause, also while Redis only refuses writes', async () => {
+      const server = await startServer();
+      const { directory } = await startReplica(single(server));
+      const problems: (string | null)[] = [];
+      directory.onChange((_up, problem) => problems.push(problem));
+      await spy(server).config('SET', 'maxmemory', '1');
+      await expect
+        .poll(() => problems, HEAL)
+        .toEqual([`Redis at redis://127.0.0.1:${server.port} is out of memory (OOM)`]);
+    });
+
     test('after which the data is gone is told to the replica, unlike one that its lease outlived', async () => {
       const redis = await startServer();
       const { directory } = await startReplica(single(redis));
