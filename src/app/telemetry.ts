@@ -42,7 +42,13 @@ export class Telemetry {
       running: () => this.shared?.capacity.running ?? 0,
       tasks: () => routes.each(({ tasks }) => tasks?.byStatus ?? new Map()),
       limits: () => limitsOf(this.shared?.config ?? config),
-      circuitsOpen: () => routes.sum(({ http }) => Number(http?.circuit.isOpen ?? false)),
+      circuitsOpen: () =>
+        new Map(
+          routes.configured.map(({ config: { id }, server: { http } }) => [
+            id,
+            Number(http?.circuit.isOpen ?? false),
+          ]),
+        ),
       redisUp: () => (config.redis === null ? null : (this.shared?.replica.directory?.up ?? false)),
       clockAheadMs: () => this.fleetClock?.aheadMs ?? null,
     });

@@ -163,6 +163,8 @@ function byRoute(
 export interface ReloadState {
   /** Whether the last one is in force. */
   readonly isSuccessful: boolean;
+      // A route that is gone would keep its last value, and an alert on it would not end.
+      this.reset();
   /** When the one in force was loaded, in ms since the epoch. */
   readonly succeededAtMs: number;
 }

@@ -112,6 +112,9 @@ export class Generations {
     use(next.config);
     const lifeMs = longestLife(next.config, earlier?.config);
     shared.sealKeys.rotate(configuredKeys(next.config), lifeMs);
+    // What was seen of a former server of a route says nothing about this one.
+    for (const { config, server } of next.routes)
+      if (!this.#isInForce(server)) shared.metrics.upstreamUp(config.id, true);
     this.#routes.configured = next.routes;
     for (const route of next.routes) route.open();
     shared.metrics.begin(

@@ -127,5 +127,39 @@ test('metrics tell each hop to another replica', async () => {
   const asked = await callTool(owner.url, 'greet');
   await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
   const hops = await scrape(other, 'mrtr_gateway_relay_hops_total');
-  expect([...hops]).toEqual([['route="mcp",outcome="replied"', 1]]);
+  expect([...hops].filter(([, count]) => count > 0)).toEqual([
+    ['route="mcp",outcome="replied"', 1],
+  ]);
+});
+
+// Rule metrics-7: A route that a reload removes, and a server that it replaces, are not in a scrape any more, so an alert on them
+// ends.
+test('metrics forget a server that is down once a reload has taken it away', async () => {
+  const servers = [await legacyServer({ tools }), await legacyServer({ tools })] as const;
+  const [first, second] = servers;
+  const routeTo = (id: string, { url }: { readonly url: string }) => ({
+    id,
+    path: `/${id}`,
+    upstream: { url, circuitBreaker: { consecutiveFailures: 1 } },
+  });
+  const config = { routes: [routeTo('kept', first), routeTo('removed', second)] };
+  const gateway = await replica(first, { config, relay: false });
+  const { origin } = new URL(gateway.url);
+  await Promise.all(servers.map((server) => server.stop()));
+  const gauges = ['mrtr_gateway_upstream_up', 'mrtr_gateway_circuit_open'] as const;
+  const shown = async () =>
+    Promise.all(gauges.map(async (name) => Object.fromEntries(await scrape(gateway, name))));
+  for (const id of ['kept', 'removed']) {
+    await send(`${origin}/${id}`, 'tools/list');
+    await send(`${origin}/${id}`, 'tools/list');
+  }
+  expect(await shown()).toEqual([
+    { 'route="kept"': 0, 'route="removed"': 0 },
+    { 'route="kept"': 1, 'route="removed"': 1 },
+  ]);
+
+  const other = await legacyServer({ tools });
+  const next = { config: { routes: [routeTo('kept', other)] } };
+  expect(await gateway.reload(next)).toMatchObject({ event: 'config.reloaded' });
+  expect(await shown()).toEqual([{ 'route="kept"': 1 }, { 'route="kept"': 0 }]);
 });
