@@ -28,6 +28,19 @@ export type RelayOutcome =
       readonly problem: string;
     };
 
+/** What a hop is counted as: an outcome, or `failed` for a defect. */
+export const HOP_OUTCOMES = [
+  'replied',
+  'left',
+  'unknown',
+  'gone',
+  'silent',
+  'unreachable',
+  'released',
+  'failed',
+] as const satisfies readonly (RelayOutcome['type'] | 'failed')[];
+export type HopOutcome = (typeof HOP_OUTCOMES)[number];
+
 export const CLIENT_LEFT: RelayOutcome = { type: 'left', problem: 'the client disconnected' };
 
 /** The owner takes no request of this length. The client is told, as a retry would end the same way. */

@@ -46,6 +46,16 @@ export interface ServedRequest {
   readonly reason: string | null;
 }
 
+/** The words of labels that folders below this one define. */
+export interface CountedWords {
+  /** What refuses requests. */
+  readonly limits: readonly string[];
+  /** Why requests fail. */
+  readonly failures: readonly string[];
+  /** What becomes of requests that are relayed. Empty if none is. */
+  readonly hops: readonly string[];
+}
+
 const OPERATION_LABELS = [
   'mcp_method_name',
   'gen_ai_tool_name',
@@ -155,7 +165,7 @@ export class Metrics {
   }
 
   /** Creates all series with zero: an alert on an increase would miss the first event of a new series. */
-  begin(routes: readonly string[], limits: readonly string[]): void {
+  begin(routes: readonly string[], { limits, failures, hops }: CountedWords): void {
     for (const reason of INVALID_REQUEST_STATE_REASONS) this.refusals.inc({ reason }, 0);
     for (const of of CLOCK_REFUSALS) this.clockRefusals.inc({ of }, 0);
     for (const route of routes) {
@@ -163,6 +173,8 @@ export class Metrics {
       this.answersAhead.inc({ route }, 0);
       this.passed.inc({ route }, 0);
       for (const limit of limits) this.limited.inc({ route, limit }, 0);
+      for (const reason of failures) this.#failures.inc({ route, reason }, 0);
+      for (const outcome of hops) this.hops.inc({ route, outcome }, 0);
       this.passFailures.inc({ route }, 0);
       for (const rung of [...RUNGS, 'lost'] as const) this.resumes.inc({ route, rung }, 0);
       for (const end of CALL_ENDS) this.#ends.add(0, route, end);

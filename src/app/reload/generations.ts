@@ -7,7 +7,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { publicPaths, type Config, type RouteConfig } from '../../config/schema.ts';
 import { Identity } from '../../identity/identity.ts';
 import { sleep } from '../../lib/clock.ts';
+import { FAILURES } from '../../model/failures.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
+import { HOP_OUTCOMES } from '../../model/relay.ts';
 import { CANCEL_GRACE_MS } from '../routes/route-calls.ts';
 import { createRoute, type Route } from '../routes/route.ts';
 import type { RouteServer } from '../routes/route-server.ts';
@@ -119,7 +121,11 @@ export class Generations {
     for (const route of next.routes) route.open();
     shared.metrics.begin(
       next.routes.map(({ config }) => config.id),
-      LIMIT_NAMES,
+      {
+        limits: LIMIT_NAMES,
+        failures: Object.keys(FAILURES).filter((reason) => reason !== '-'),
+        hops: shared.hasSiblings ? HOP_OUTCOMES : [],
+      },
     );
     this.#listener.serve(next.app.serve);
     if (earlier === null) return;

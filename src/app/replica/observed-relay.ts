@@ -1,6 +1,6 @@
 /** The relay, with a span and a line in the log for each hop. */
 import type { Clock } from '../../lib/clock.ts';
-import type { Relay, RelayedHandle, ServeRelayed } from '../../model/relay.ts';
+import type { HopOutcome, Relay, RelayedHandle, ServeRelayed } from '../../model/relay.ts';
 import { traceOf } from '../../model/request.ts';
 import type { Log } from '../../ops/log.ts';
 import type { Span, Tracer } from '../../ops/tracing.ts';
@@ -20,7 +20,7 @@ export function observeRelay(
       const attributes = { 'mrtr_gateway.route': route, 'mrtr_gateway.replica': owner.id };
       const span = request.span?.child({ kind: 'client', name: HOP, attributes });
       const startedAtMs = clock.elapsed();
-      let outcome = 'failed';
+      let outcome: HopOutcome = 'failed';
       try {
         const relayed = await relay.relay(owner, span ? { ...request, span } : request, leg);
         outcome = relayed.type;
