@@ -7,6 +7,7 @@ import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts
 import type { AdminSource, Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { throttledLog } from '../ops/throttled-log.ts';
 import { AdminListener } from './admin-listener.ts';
 import { logListening } from './listening-log.ts';
 import { lookEverywhere, OtherGateways, type LiveProcess, type LiveView } from './live/others.ts';
@@ -227,13 +228,18 @@ export async function openGateway(
   };
 }
 
-/** Limits the connections of all processes that share the counts. */
+/** Limits the connections of all processes that share the counts, and logs that some are refused. */
 function limitConnections(server: Server, shared: SharedServices): void {
   const { counts } = shared;
   // Node.js reads it for each new connection, and compares it with those of this process.
   Object.defineProperty(server, 'maxConnections', {
     get: () => Math.max(0, shared.config.limits.maxConnections - counts.elsewhere('connections')),
   });
+  const report = throttledLog<string | undefined>(shared.clock, (client, refused) =>
+    shared.log.event('edge.connection_limit', { refused, ...(client && { client }) }),
+  );
+  // The client sees that the connection is closed, and nothing else.
+  server.on('drop', (dropped) => report(dropped?.remoteAddress));
   server.on('connection', (socket) => {
     counts.add('connections', 1);
     socket.once('close', () => counts.add('connections', -1));

@@ -5,6 +5,7 @@ import { LocalCounts, Quota } from '../lib/counts.ts';
 import { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
 import { openTracer } from '../ops/open-tracer.ts';
+import type { LimitName } from '../model/limited.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
@@ -95,10 +96,7 @@ export async function openServices(
     get rateStore() {
       return rateStore;
     },
-    limited: (route, limit) => {
-      metrics.limited.inc({ route, limit });
-      outcomes.refused(route);
-    },
+    limited: observeLimits(telemetry, log),
     overloadedBy: load.exceeds,
   };
   const use = (next: Config) => {
@@ -115,6 +113,25 @@ export async function openServices(
   };
   telemetry.shared = shared;
   return { shared, prepare, use, close };
+}
+
+/** Counts and logs each request that a limit refuses. */
+function observeLimits(
+  { metrics, outcomes, clock }: Telemetry,
+  log: Log,
+): SharedServices['limited'] {
+  const logs = new Map<string, (limit: LimitName) => void>();
+  const logOf = (route: string) =>
+    limitLog<LimitName>(clock, (limit, refused) =>
+      log.event('request.limited', { route, limit, refused }),
+    );
+  return (route, limit) => {
+    metrics.limited.inc({ route, limit });
+    outcomes.refused(route);
+    const logged = logs.get(route) ?? logOf(route);
+    logs.set(route, logged);
+    logged(limit);
+  };
 }
 
 function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly SecretKey[] {

@@ -40,6 +40,7 @@ export class Telemetry {
           ]),
         ),
       running: () => this.shared?.capacity.running ?? 0,
+      connections: () => ownConnections(this.shared),
       tasks: () => routes.each(({ tasks }) => tasks?.byStatus ?? new Map()),
       limits: () => limitsOf(this.shared?.config ?? config),
       circuitsOpen: () =>
@@ -54,6 +55,13 @@ export class Telemetry {
     });
     this.log = countedLog(options.log, this.metrics, this.outcomes);
   }
+}
+
+/** Counts the connections of clients to this process. */
+function ownConnections(shared: SharedServices | null): number {
+  if (shared === null) return 0;
+  const { counts } = shared;
+  return counts.total('connections') - counts.elsewhere('connections');
 }
 
 /** The limits that metrics can come near, by their keys in the configuration. */

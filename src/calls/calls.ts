@@ -24,6 +24,8 @@ export interface CallsOptions extends Omit<CallServices, 'registry' | 'gaps'> {
   /** Whether the server may have issued a `requestState` itself, when requests were passed through to it. */
   readonly mayServerIssueStates: () => boolean;
   readonly capacity: Capacity;
+  /** Called for each call that may not begin, since too many run. */
+  readonly onFull: () => void;
   /** `null` if replicas do not reach each other. */
   readonly relay: Relay | null;
   readonly randomCallId: () => CallId;
@@ -40,7 +42,7 @@ export class Calls {
 
   /** @param earlier the calls of the route with other settings, which end with those */
   constructor(options: CallsOptions, earlier: Calls | null = null) {
-    const { capacity, directory, clock, limits, longestCallMs, replica, relay } = options;
+    const { capacity, onFull, directory, clock, limits, longestCallMs, replica, relay } = options;
     const { routeId: route, log } = options;
     const onReleaseExpired = (call: CallId) => log.event('call.release_expired', { route, call });
     const { boot } = replica;
@@ -54,6 +56,7 @@ export class Calls {
             parkTtlMs,
             capacity,
             directory,
+            onFull,
             clock,
             onReleaseExpired,
           })

@@ -137,6 +137,8 @@ export interface CallRegistryOptions extends CallLifetimes {
   readonly onReleaseExpired: (id: CallId) => void;
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
+  /** Called for each call that may not begin, since too many run. */
+  readonly onFull: () => void;
   readonly clock: Clock;
 }
 
@@ -209,6 +211,7 @@ export class CallRegistry<Call extends RegisteredCall> {
   refusal(isRetry: boolean): Failure | null {
     if (this.phase !== 'open') return isRetry ? STOPPING_FOR_RETRY : STOPPING;
     if (!this.#options.capacity.isFull) return null;
+    this.#options.onFull();
     return isRetry ? OVERLOADED_FOR_RETRY : OVERLOADED;
   }
 

@@ -6,6 +6,7 @@ import type { Failure } from './request.ts';
 export const LIMIT_NAMES = [
   'limits.maxMemoryPercent',
   'limits.maxEventLoopDelay',
+  'limits.maxRunningCalls',
   'upstream.circuitBreaker',
   'limits.rate',
   'limits.ratePerPrincipal',
@@ -18,6 +19,7 @@ export type LimitName = (typeof LIMIT_NAMES)[number];
 const REASONS = {
   'limits.maxMemoryPercent': ['overloaded', 'The gateway has nearly used up its memory'],
   'limits.maxEventLoopDelay': ['overloaded', 'The gateway is overloaded'],
+  'limits.maxRunningCalls': ['overloaded', 'The gateway is at its limit of running calls'],
   'upstream.circuitBreaker': ['circuit_open', 'The server does not respond'],
   'limits.rate': ['rate_limited', 'Too many requests to this server'],
   'limits.ratePerPrincipal': ['rate_limited', 'Too many requests of this caller'],

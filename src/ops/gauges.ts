@@ -18,6 +18,8 @@ export interface Gauges {
   readonly circuitsOpen: ByName;
   /** Calls that run in this process. */
   readonly running: () => number;
+  /** Connections of clients to this process. */
+  readonly connections: () => number;
   /** The configured limits that are in force, by their names. */
   readonly limits: ByName;
   /** Whether the shared store is reachable; `null` if none is configured. */
@@ -78,6 +80,13 @@ export function registerGauges(
     'Calls that a client waits for',
     'sum',
     gauges.running,
+  );
+  gauge(
+    registry,
+    'mrtr_gateway_connections',
+    'Open connections of clients',
+    'sum',
+    gauges.connections,
   );
   byRoute(registry, 'mrtr_gateway_sessions', 'Open sessions with legacy servers', gauges.sessions);
   byRoute(
@@ -154,6 +163,8 @@ function byRoute(
     labelNames: ['route'],
     registers: [registry],
     collect() {
+      // A route that is gone would keep its last value, and an alert on it would not end.
+      this.reset();
       for (const [route, value] of values()) this.set({ route }, value);
     },
   });
@@ -163,8 +174,6 @@ function byRoute(
 export interface ReloadState {
   /** Whether the last one is in force. */
   readonly isSuccessful: boolean;
-      // A route that is gone would keep its last value, and an alert on it would not end.
-      this.reset();
   /** When the one in force was loaded, in ms since the epoch. */
   readonly succeededAtMs: number;
 }

@@ -65,6 +65,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'identity.keys_unavailable': 'error',
   'edge.refused': 'warn',
   'edge.wrong_path': 'warn',
+  'edge.connection_limit': 'warn',
   'edge.rejected': 'debug',
   'edge.failed': 'error',
 };
@@ -146,6 +147,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the gateway listens on loopback and refused a request with another Host or Origin: if the request is legitimate, add its Host to edge.allowedHosts or its Origin to edge.allowedOrigins',
   'edge.wrong_path':
     'a client of 2026-07-28 sent a request to a path that no route has, so its calls are not parked: give it the URL with one of these paths, without a slash at the end. Logged at most once a minute',
+  'edge.connection_limit':
+    'limits.maxConnections is reached: further connections are closed at once. Logged at most once a minute',
   'relay.failed':
     'the replica that owns the call, or has the session of a new call, did not accept the request; the gateway tries another way, if there is one',
   'directory.waiting':

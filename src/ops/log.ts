@@ -219,6 +219,8 @@ export interface LogEvents {
   'edge.refused': { header: 'Host' | 'Origin'; value: string };
   /** `paths`: those of the routes. `requests`: how many since the last line. */
   'edge.wrong_path': { path: string; paths: string; requests: number };
+  /** `refused`: how many connections since the last line. `client`: the address of the latest, if it is known. */
+  'edge.connection_limit': { refused: number; client?: string };
   /** `client`: its address, if it is known. */
   'edge.rejected': {
     method: string;

@@ -50,6 +50,7 @@ export function callsOptions(
     limits: limitsOf(config),
     longestCallMs: longestCallMs(config),
     capacity: shared.capacity,
+    onFull: () => shared.limited(config.id, 'limits.maxRunningCalls'),
     othersCanOpenPointers: seal.keys.length > 0,
     peer: peerOf(config),
     clock: shared.clock,

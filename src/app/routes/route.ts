@@ -5,8 +5,6 @@ import { Discovery } from '../../catalogue/discovery.ts';
 import type { Config, RouteConfig } from '../../config/schema.ts';
 import { TokenExchange } from '../../identity/token-exchange.ts';
 import { Admission } from '../../limits/admission.ts';
-import type { LimitName } from '../../model/limited.ts';
-import { limitLog } from '../../ops/throttled-log.ts';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
 import { Subscriptions } from '../../subscriptions/subscriptions.ts';
 import { followedTasks } from '../../tasks/methods.ts';
@@ -146,11 +144,8 @@ function createSubscriptions(
 function createAdmission(
   { id: route, limits }: RouteConfig,
   { http }: RouteServer,
-  { overloadedBy, rateStore, counts, limited, clock, log }: SharedServices,
+  { overloadedBy, rateStore, counts, limited }: SharedServices,
 ): Admission {
-  const logLimit = limitLog<LimitName>(clock, (limit, refused) =>
-    log.event('request.limited', { route, limit, refused }),
-  );
   return new Admission({
     route,
     limits,
@@ -158,10 +153,7 @@ function createAdmission(
     overloadedBy,
     store: rateStore,
     counts,
-    onRefused: (limit) => {
-      limited(route, limit);
-      logLimit(limit);
-    },
+    onRefused: (limit) => limited(route, limit),
   });
 }
 

@@ -91,6 +91,7 @@ async function ownMetrics(): Promise<string[]> {
     tasks: () => new Map(),
     upstreamsUp: () => new Map(),
     running: () => 0,
+    connections: () => 0,
     limits: () => new Map(),
     circuitsOpen: () => new Map(),
     redisUp: () => true,

@@ -101,9 +101,12 @@ const BOUNDS: readonly Bound[] = [
   },
 ];
 
+/** Where the engineer on call finds which limit it is. */
+const LINES = ['request.limited', 'call.parking_limit', 'upstream.failed'] as const;
+
 // Rule time-and-room-11: A limit admits as many as it says. One more is refused with its own `data.reason`, which
-// `mrtr_gateway_failures_total` counts, and harms no other. When one of them is over, another one is admitted.
-describe.each(BOUNDS)('$limit', ({ overrides, tool, caller, reason }) => {
+// `mrtr_gateway_failures_total` counts, and harms no other. When one of them is over, another one is admitted. The log names the key.
+describe.each(BOUNDS)('$limit', ({ limit, overrides, tool, caller, reason }) => {
   test('lets as much through as it says', async () => {
     const gateway = await start(overrides);
     const { url } = gateway;
@@ -125,6 +128,7 @@ describe.each(BOUNDS)('$limit', ({ overrides, tool, caller, reason }) => {
     expect(refused.status).toBe(200);
     expect(refused.response.error).toMatchObject({ code: -32603, data: { reason } });
     expect(await failures(gateway, reason)).toBe(1);
+    expect(JSON.stringify(LINES.flatMap((name) => gateway.log.named(name)))).toContain(limit);
     const [first] = asked;
     if (first === undefined) leaving.abort();
     else await callTool(url, tool, answersOf(first, 'Ada'), by(caller(1)));

@@ -94,7 +94,7 @@ describe('a request that comes too slowly', () => {
 
 describe('a connection', () => {
   // Rule http-9: A connection may be idle for 65 s between requests. Beyond `limits.maxConnections` no
-  // further one is accepted.
+  // further one is accepted, and the log says so (`edge.connection_limit`).
   test('that is idle between two requests is closed without a response', async () => {
     const field = await ground({ timeouts: SHORT });
     const answer = await sendRaw(field.url, rawCall(), { untilClosed: true });
@@ -112,6 +112,9 @@ describe('a connection', () => {
     beyond.resume();
     await closed(beyond);
     expect(beyond.bytesRead).toBe(0);
+    expect(field.gateway.log.named('edge.connection_limit')).toEqual([
+      { refused: 1, client: '127.0.0.1' },
+    ]);
     for (const { client, server } of held.slice(1)) {
       client.destroy();
       await closed(server);
