@@ -48,8 +48,15 @@ async function runCommand(words: readonly string[]): Promise<ExitCode> {
   return run(words, process, start);
 }
 
+/** How long the last lines of the log may take to their reader, in ms. */
+const LAST_LINES_MS = 1_000;
+
 const words = process.argv.slice(2);
 const code = await (words[0] === 'worker' && process.send ? runAsWorker() : runCommand(words));
-// Time for what is on its way to a slow reader.
+// Time for what is on its way to a slow reader. One that reads no more of the log cannot keep the process from ending.
 await new Promise<void>((done) => process.stdout.write('', () => done()));
+await new Promise<void>((done) => {
+  process.stderr.write('', () => done());
+  setTimeout(done, LAST_LINES_MS);
+});
 process.exit(code);

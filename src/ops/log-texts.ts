@@ -12,6 +12,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.crashed': 'fatal',
   'gateway.start_failed': 'fatal',
   'gateway.port_in_use': 'warn',
+  'log.dropped': 'warn',
   'traces.off': 'warn',
   'traces.not_exported': 'warn',
   'config.refused': 'error',
@@ -123,6 +124,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the limit of open files is lower than the gateway can need: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
   'gateway.one_worker':
     'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
+  'log.dropped':
+    'the reader of the log took nothing for a while: more than 4 MiB waited for it, and these lines were not written',
   'traces.off': 'the gateway does not support this configuration of traces: none are exported',
   'traces.not_exported':
     'the collector did not accept traces, and they are dropped. Logged at most once a minute',

@@ -42,6 +42,8 @@ export interface LogEvents {
   'gateway.crashed': { problem: string };
   'gateway.start_failed': { code: string; problem: string };
   'gateway.port_in_use': { flag: string; port: number; instead: number };
+  /** `lines`: how many were not written, since the reader of the log was behind. */
+  'log.dropped': { lines: number };
   'traces.off': { problem: string };
   'traces.not_exported': { spans: number; problem: string };
   'worker.started': { worker: number; pid: number };

@@ -2,10 +2,13 @@
 import type { Log, LogEvent, LogLevel } from './log.ts';
 import { LEVELS, TEXTS } from './log-texts.ts';
 
+/** `writableLength`: what its reader has not taken, in bytes. */
+export type LogDestination = NodeJS.WritableStream & { readonly writableLength?: number };
+
 export interface LogOptions {
   readonly level: LogLevel;
   readonly format: 'json' | 'pretty';
-  readonly destination: NodeJS.WritableStream;
+  readonly destination: LogDestination;
   /** The number of the worker that writes it, which every line then has. */
   readonly worker?: number;
   /** Whether levels are colored on a terminal. */
@@ -41,6 +44,12 @@ export function createLog({
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
   const takes = (name: LogEvent) => SEVERITIES[levelOf(name)] >= SEVERITIES[level];
+  const write = (name: LogEvent, fields: object) => {
+    const line: Line = { level: levelOf(name), time: timeNow(), event: name };
+    const all = worker === undefined ? fields : { worker, ...fields };
+    buffer.write(format === 'pretty' ? prettyLine(line, all, colors) : jsonLine(line, all));
+  };
+  let dropped = 0;
   return {
     setLevel: (next) => {
       level = next;
@@ -48,9 +57,14 @@ export function createLog({
     takes,
     event(name, fields) {
       if (!takes(name)) return;
-      const line: Line = { level: levelOf(name), time: timeNow(), event: name };
-      const all = worker === undefined ? fields : { worker, ...fields };
-      buffer.write(format === 'pretty' ? prettyLine(line, all, colors) : jsonLine(line, all));
+      // Half of the room is free before there are lines again, so that not every second one is about those that were dropped.
+      if (buffer.waitingBytes > (dropped === 0 ? MAX_WAITING_BYTES : MAX_WAITING_BYTES / 2)) {
+        dropped += 1;
+        return;
+      }
+      if (dropped > 0) write('log.dropped', { lines: dropped });
+      dropped = 0;
+      write(name, fields);
       if (IN_EVERY_CALL.has(name)) return;
       if (IN_EVERY_ROUND.has(name)) buffer.flushSoon();
       else buffer.flush();
@@ -159,12 +173,15 @@ const IN_EVERY_ROUND: ReadonlySet<LogEvent> = new Set([
 /** What a pipe takes as one piece at least, in bytes, on Linux; on other systems less (pipe(7)). */
 const PIPE_BUF = 4096;
 
+/** What may wait for a reader of the log that is behind, in bytes. It would grow until the process has no memory left. */
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
+
 /** How long a line may wait, in ms. */
 const WAIT_MS = 10;
 
 /** Writes lines together that come within a moment, since each write is a system call. */
 class LineBuffer {
-  readonly #destination: NodeJS.WritableStream;
+  readonly #destination: LogDestination;
   readonly #maxBytes: number;
   #lines = '';
   #bytes = 0;
@@ -172,9 +189,14 @@ class LineBuffer {
   #immediate: NodeJS.Immediate | undefined;
 
   /** @param maxBytes of lines that are written together */
-  constructor(destination: NodeJS.WritableStream, maxBytes: number) {
+  constructor(destination: LogDestination, maxBytes: number) {
     this.#destination = destination;
     this.#maxBytes = maxBytes;
+  }
+
+  /** What the reader has not taken. */
+  get waitingBytes(): number {
+    return this.#destination.writableLength ?? 0;
   }
 
   write(line: string): void {

@@ -92,3 +92,31 @@ test('the lines of a round are written after what is being done, and before any 
   log.event('gateway.stopped', { code: 0 });
   expect(eventsIn(pieces[1])).toEqual(['call.parked', 'gateway.stopped']);
 });
+
+test('a reader that takes nothing is owed 4 MiB at most, and is told how many lines are missing', () => {
+  const taken: string[] = [];
+  let isReading = false;
+  const waiting: (() => void)[] = [];
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      taken.push(String(chunk));
+      if (isReading) done();
+      else waiting.push(done);
+    },
+  });
+  const log = createLog({ level: 'info', format: 'json', destination });
+  const problem = 'x'.repeat(1_000);
+  for (let index = 0; index < 10_000; index += 1) log.event('traces.off', { problem });
+  const owed = destination.writableLength;
+  expect(owed).toBeGreaterThan(4 * 1024 * 1024);
+  expect(owed).toBeLessThan(4 * 1024 * 1024 + 2_000);
+  const lineBytes = taken[0]?.length ?? 0;
+  const missing = 10_000 - owed / lineBytes;
+
+  isReading = true;
+  for (const done of waiting) done();
+  log.event('gateway.stopped', { code: 0 });
+  const [dropped, last] = taken.join('').trimEnd().split('\n').slice(-2);
+  expect(JSON.parse(String(dropped))).toMatchObject({ event: 'log.dropped', lines: missing });
+  expect(JSON.parse(String(last))).toMatchObject({ event: 'gateway.stopped' });
+});
