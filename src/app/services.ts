@@ -42,7 +42,7 @@ export async function openServices(
   shares: WorkerShares | null,
 ): Promise<Services> {
   let inForce = config;
-  const { routes, fleetClock, clock, log, metrics, outcomes } = telemetry;
+  const { routes, fleetClock, clock, log, metrics } = telemetry;
   const openResponses = new OpenResponses();
   const counts = shares?.counts ?? new LocalCounts();
   const logLimit = limitLog<ParkingLimit>(clock, (limit, refused) =>

@@ -134,14 +134,25 @@ export function processMemory(workers: () => number): MemoryMeter {
   const maxHeap = maxOldGeneration();
   const maxGroup = process.constrainedMemory() || Infinity;
   const maxAll = Math.min(maxGroup, totalmem());
+  let resident = 0;
   return () => {
     const count = workers();
     // A primary takes half of what a worker takes.
-    const resident = process.memoryUsage.rss() * (count <= 1 ? 1 : count + 0.5);
+    resident = residentBytes() ?? resident;
+    const all = resident * (count <= 1 ? 1 : count + 0.5);
     // The kernel can take back what the group has of files that nobody has in memory, and counts that as used.
     const group = maxGroup > maxAll ? Infinity : maxGroup - process.availableMemory();
-    return Math.max(Math.min(resident, group) / maxAll, oldGeneration() / maxHeap);
+    return Math.max(Math.min(all, group) / maxAll, oldGeneration() / maxHeap);
   };
+}
+
+/** @returns `null` if the process has no open file left for what the system says of its memory */
+function residentBytes(): number | null {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return null;
+  }
 }
 
 /**

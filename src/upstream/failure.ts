@@ -91,13 +91,25 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
   }
   const text = error instanceof Error ? error.message : String(error);
   const tls = tlsProblem(code);
+  const own = OUT_OF_FILES.has(code) ? `; ${NO_FILES}` : '';
   const problem =
-    tls === null ? `connection failed: ${text || code}` : `TLS handshake failed (${code}): ${tls}`;
+    tls === null
+      ? `connection failed: ${text || code}${own}`
+      : `TLS handshake failed (${code}): ${tls}`;
   return new UpstreamFailure('upstream_unavailable', problem, {
     mayHaveActed,
     cause: error,
   });
 }
+
+/** True if this process had no open file left for a connection, which says nothing about the server. */
+export function isOutOfFiles(error: unknown): boolean {
+  const cause = error instanceof UpstreamFailure ? error.details.cause : error;
+  return OUT_OF_FILES.has(errorCode(cause));
+}
+
+const OUT_OF_FILES = new Set(['EMFILE', 'ENFILE']);
+const NO_FILES = 'the gateway may open no more files, see gateway.few_open_files (ulimit -n)';
 
 /** True for a connection that was established and broke. */
 export function isBrokenConnection(error: unknown): boolean {

@@ -39,7 +39,7 @@ export function routePassThrough(
 ): PassThrough {
   if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
   const { config, log, openResponses, metrics } = shared;
-  const { config: server, upstream, circuit } = route.server.http;
+  const { config: server, upstream, onOutcome } = route.server.http;
   const { id } = route.config;
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
   const passThrough = registerPassThrough(scope, {
@@ -56,7 +56,7 @@ export function routePassThrough(
     onToken: (status, challenge) => route.resource?.answered(status, challenge),
     onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
     refusalOf: ({ raw }) => callers.refusalOf(raw),
-    onOutcome: circuit.ended,
+    onOutcome,
     connectTimeoutMs: server.connectTimeoutMs,
     headersTimeoutMs: server.headersTimeoutMs,
     maxBodyBytes: config.limits.maxBodyBytes,

@@ -20,7 +20,12 @@ import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker, type CircuitBreakerOptions } from '../../limits/admission.ts';
 import type { DetectionCause } from '../../upstream/discovery/detection.ts';
-import { asUpstreamFailure, beginningOf, type UpstreamFailure } from '../../upstream/failure.ts';
+import {
+  asUpstreamFailure,
+  beginningOf,
+  isOutOfFiles,
+  type UpstreamFailure,
+} from '../../upstream/failure.ts';
 import { failureOfStatus } from '../../upstream/http/error-response.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import type { Transport } from '../../upstream/transport/transport.ts';
@@ -129,6 +134,8 @@ export interface HttpServer {
   readonly config: HttpUpstreamConfig;
   readonly upstream: Upstream;
   readonly circuit: CircuitBreaker;
+  /** To be called with what became of a request. */
+  readonly onOutcome: CircuitBreaker['ended'];
 }
 
 interface FromRoute extends SessionCapacityOptions {
@@ -158,13 +165,16 @@ function createLegacyServer(
     return { server, http: null };
   }
   const circuit = createCircuit(route, config, clock, log);
+  const onOutcome: HttpServer['onOutcome'] = (outcome) => {
+    if (!isOutOfFiles(outcome)) circuit.ended(outcome);
+  };
   const upstream = new Upstream(
     {
       ...config,
       ...options,
       hasSiblings,
       writes,
-      onOutcome: circuit.ended,
+      onOutcome,
       onOnlyModern: (offerings) => {
         for (const { what, names } of offerings) {
           log.event('upstream.only_modern', { route, what, names: names.join(', ') });
@@ -178,7 +188,7 @@ function createLegacyServer(
     },
     clock,
   );
-  return { server: upstream, http: { config, upstream, circuit } };
+  return { server: upstream, http: { config, upstream, circuit, onOutcome } };
 }
 
 /** Creates a function to call with each session that is opened. It logs the session, and its end. */

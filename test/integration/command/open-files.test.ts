@@ -1,11 +1,17 @@
 /** A process that may open fewer files than the limits that were set come to, or than anybody needs, is told so at start. */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Agent, request, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
+import { json } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
+import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import { COMMAND } from '../../fixtures/gateways/command.ts';
+import { legacyServer as realServer, replica } from '../../fixtures/gateways/replica-testbed.ts';
 import { legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
@@ -79,3 +85,54 @@ test(
     expect(warned(await loggedWith(4096, null))).toEqual([]);
   },
 );
+
+// A process that may open no more files serves what needs none. A connection for which it has no file fails
+// with `upstream_unavailable`, the log says why, and the server does not count as down.
+test(
+  'without open files, what needs one fails, and the log says why',
+  { tags: ['linux'] },
+  async () => {
+    const legacy = await realServer({ tools: { work: async () => 'done' } });
+    const gateway = await replica(legacy, {
+      relay: false,
+      within: ['sh', '-c', 'ulimit -n 64; exec "$@"', 'sh'],
+    });
+    const { hostname, port } = new URL(gateway.url);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    stopAfterTest(async () => agent.destroy());
+    const call = (caller: string) => callOver(agent, gateway.url, caller);
+    expect(await call('the first caller')).toBeUndefined();
+    for (let count = 0; count < 80; count += 1) {
+      const socket = connect({ host: hostname, port: Number(port) }).on('error', () => {});
+      stopAfterTest(async () => socket.destroy());
+      await new Promise((settled) => socket.once('connect', settled).once('close', settled));
+    }
+    // The connection of the first request is used again. Sessions of other callers need connections of their own.
+    const reasons: unknown[] = [];
+    for (let index = 0; index < 40; index += 1) reasons.push(await call(`caller ${index}`));
+    const failures = reasons.filter((reason) => reason !== undefined);
+    expect(failures.length).toBeGreaterThan(20);
+    expect(new Set(failures)).toEqual(new Set(['upstream_unavailable']));
+    const [failed] = gateway.named('upstream.failed');
+    expect(failed?.['problem']).toMatch(/EMFILE.*ulimit -n/);
+    expect(await call('the first caller')).toBeUndefined();
+    expect(gateway.named('upstream.circuit_opened')).toEqual([]);
+    expect(gateway.named('edge.failed')).toEqual([]);
+  },
+);
+
+/** Calls the tool over the only connection of an agent. @returns the reason of the failure, if it failed */
+async function callOver(agent: Agent, url: string, caller: string): Promise<unknown> {
+  const asked = request(url, {
+    agent,
+    method: 'POST',
+    headers: {
+      ...modernHeaders('tools/call', { name: 'work' }),
+      authorization: `Bearer ${caller}`,
+    },
+  });
+  asked.end(JSON.stringify(modernBody('tools/call', { name: 'work', arguments: {} })));
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  const reply = (await json(response)) as { error?: { data?: { reason?: unknown } } };
+  return reply.error && (reply.error.data?.reason ?? 'no reason');
+}
