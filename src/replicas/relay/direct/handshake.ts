@@ -115,7 +115,10 @@ function failureOf(error: Error): NotConnected {
   const code = 'code' in error ? error.code : '';
   if (code === 'ECONNREFUSED') return { type: 'gone', problem: error.message };
   const isBroken = code === 'ECONNRESET' || code === 'EPIPE';
-  return { type: isBroken ? 'broken' : 'silent', problem: error.message };
+  // All that the error of a signal says is that it was one.
+  const problem =
+    code === 'ABORT_ERR' ? `it did not answer within ${HANDSHAKE_TIMEOUT_MS} ms` : error.message;
+  return { type: isBroken ? 'broken' : 'silent', problem };
 }
 
 /** Passes each replica that wants to connect on, and refuses all other upgrades. */
