@@ -40,7 +40,7 @@ export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure
       return callFailure('upstream_busy', effects, problem, retryAfter(failure));
     }
     case 'upstream_unavailable':
-      return callFailure('upstream_unavailable', certain, UNAVAILABLE);
+      return callFailure('upstream_unavailable', certain, UNAVAILABLE, retryAfter(failure));
     case 'upstream_timeout':
       return callFailure('upstream_timeout', effects, TIMEOUT);
     case 'upstream_protocol_error':
