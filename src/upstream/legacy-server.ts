@@ -38,6 +38,8 @@ export interface LegacyServer {
   detect(headers: CallerHeaders): Promise<ServerKind>;
   /** Finds out from a response what the server speaks. Throws UpstreamFailure. */
   greet(headers: CallerHeaders): Promise<ServerKind>;
+  /** Waits for a greeting that is on its way. Resolves to the last one, or `null`. Never rejects. */
+  lastGreeting(): Promise<Greeting | null>;
   /** Opens a session for a client. Throws UpstreamFailure. */
   openSession(request: SessionRequest): Promise<Session>;
   /** Takes over a session that another process opened, or that was left. Throws UpstreamFailure. */

@@ -7,7 +7,12 @@ import type { LegacyRevision } from '../protocol/meta.ts';
 
 import { AskingStyleDetector, BroadcastDetector } from './discovery/broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
-import type { LegacyServer, SessionCapacityOptions, SessionRequest } from './legacy-server.ts';
+import type {
+  Greeting,
+  LegacyServer,
+  SessionCapacityOptions,
+  SessionRequest,
+} from './legacy-server.ts';
 import type { IncomingOptions } from './session/incoming.ts';
 import { Session } from './session/session.ts';
 import { networkHint } from './transport/stdio/network-variables.ts';
@@ -76,6 +81,9 @@ export class StdioUpstream implements LegacyServer {
   readonly #networkHint: string;
   /** The processes that have not ended. */
   readonly #processes = new Set<StdioTransport>();
+  /** The last process that said what the server is, while it ends. */
+  #greeted: Promise<void> | null = null;
+  #lastGreeting: Greeting | null = null;
   #revision: LegacyRevision | null = null;
 
   constructor(options: StdioUpstreamOptions, clock: Clock) {
@@ -112,17 +120,31 @@ export class StdioUpstream implements LegacyServer {
     return 'stdio';
   }
 
-  /** Starts a process and ends it. */
+  /** Starts a process, and ends it when it has replied. Some take seconds to end: nothing waits for that here. */
   async greet(): Promise<'stdio'> {
-    const leave = this.hasOneSession ? await this.#options.reserveOnlySession?.() : null;
-    try {
-      const session = await this.#open({ profile: EMPTY_PROFILE, clientInfo: null, headers: {} });
-      this.#options.onDetected?.('stdio', 'configured');
-      await session.close();
-      return 'stdio';
-    } finally {
+    const leave = this.hasOneSession ? await this.#options.reserveOnlySession?.() : undefined;
+    const session = await this.#open({
+      profile: EMPTY_PROFILE,
+      clientInfo: null,
+      headers: {},
+    }).catch((error: unknown) => {
       leave?.();
-    }
+      throw error;
+    });
+    const { initializeResult: initialized, standaloneStreamOpen: hasStream } = session;
+    // No credentials of callers reach a process.
+    this.#lastGreeting = { headers: '{}', initialized, hasStream };
+    this.#options.onDetected?.('stdio', 'configured');
+    const ended = session.close().finally(() => {
+      leave?.();
+      if (this.#greeted === ended) this.#greeted = null;
+    });
+    this.#greeted = ended;
+    return 'stdio';
+  }
+
+  lastGreeting(): Promise<Greeting | null> {
+    return Promise.resolve(this.#lastGreeting);
   }
 
   async openSession(request: SessionRequest): Promise<Session> {
@@ -145,6 +167,7 @@ export class StdioUpstream implements LegacyServer {
     const { onChange, onDropped } = this.#options;
     const owner = request.principalKey ?? '';
     this.#delays.check(owner);
+    if (this.#processes.size >= process.maxProcesses) await this.#greeted;
     if (this.#processes.size >= process.maxProcesses) {
       const problem = `upstream.maxProcesses (${process.maxProcesses}) is reached`;
       throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });

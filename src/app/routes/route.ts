@@ -108,7 +108,7 @@ export function createRoute(
 }
 
 function createDiscovery(
-  { upstream, http, pool }: RouteServer,
+  { upstream, pool }: RouteServer,
   offersTasks: boolean,
   shared: SharedServices,
 ): Discovery {
@@ -118,7 +118,7 @@ function createDiscovery(
     offersTasks,
     supportedVersions: () => supportedVersions(shared.config, upstream),
     ttlMs: DISCOVER_TTL_MS,
-    lastGreeting: async () => (http === null ? null : http.upstream.lastGreeting()),
+    lastGreeting: () => upstream.lastGreeting(),
     firstWaitMs: DISCOVER_FIRST_WAIT_MS,
     maxCallers: MAX_CACHED_CALLERS,
   });

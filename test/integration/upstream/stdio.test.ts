@@ -284,6 +284,8 @@ describe('a server that ignores the end of its input and SIGTERM, and has starte
     const gateway = await GatewayProcess.start({ upstream: '', route: { upstream } });
     stopAfterTest(() => gateway.kill());
     await textOf(gateway.url, 'pid');
+    // Those of the greeting take seconds to end.
+    await until(async () => (await pids.all()).filter(isRunning).length <= 2);
     const running = (await pids.all()).filter(isRunning);
     expect(running).toHaveLength(2);
     await gateway.kill();

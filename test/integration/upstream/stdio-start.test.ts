@@ -1,0 +1,77 @@
+/** How servers over stdio start: what the gateway and its clients wait for, and what they are told of a start that is delayed. */
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+import {
+  startTestGateway,
+  type StdioServer,
+  type TestGateway,
+} from '../../fixtures/gateways/gateway.ts';
+import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
+const ALICE = { headers: { authorization: 'Bearer alice' } };
+const BOB = { headers: { authorization: 'Bearer bob' } };
+
+async function gatewayFor(
+  manner: string,
+  pids: { readonly path: string },
+  options: StdioServer['options'] = {},
+): Promise<TestGateway> {
+  const env = { PIDS: pids.path };
+  const server = { command: process.execPath, args: [SERVER, manner], env, options };
+  const gateway = await startTestGateway(server);
+  stopAfterTest(() => gateway.close());
+  return gateway;
+}
+
+describe('the process of the greeting', () => {
+  // Rule stdio-10: At the start the gateway runs one process and ends it. Nothing waits for that end, which can take
+  // seconds, and `server/discover` is answered with what that process said.
+  test('has to reply, and not to end, before the gateway serves', async () => {
+    const pids = await pidFile();
+    await gatewayFor('stubborn', pids);
+    const greeted = await pids.all();
+    expect(greeted.every(isRunning)).toBe(true);
+    await until(() => !greeted.some(isRunning));
+  });
+
+  // Rule stdio-10.
+  test('answers server/discover for all callers', async () => {
+    const pids = await pidFile();
+    const gateway = await gatewayFor('plain', pids);
+    for (const caller of [{}, ALICE]) {
+      const { response } = await send(gateway.url, 'server/discover', {}, caller);
+      expect(response.result.capabilities.tools).toEqual({ listChanged: true });
+    }
+    expect(await pids.all()).toHaveLength(1);
+  });
+
+  // Rule stdio-10.
+  test('counts until it has ended, and callers wait for that', async () => {
+    const pids = await pidFile();
+    const gateway = await gatewayFor('stubborn', pids, { maxProcesses: 2 });
+    const [one, other] = await Promise.all([
+      callTool(gateway.url, 'pid', {}, ALICE),
+      callTool(gateway.url, 'pid', {}, BOB),
+    ]);
+    const served = [one, other].map(({ response }) => Number(response.result.content[0].text));
+    expect(served.every(isRunning)).toBe(true);
+    // Each has started another process, which is noted, too.
+    expect((await pids.all()).filter(isRunning)).toHaveLength(4);
+  });
+});
+
+// Rule stdio-4.
+test('a call that may not start a process yet is told when one may start', async () => {
+  const gateway = await gatewayFor('plain', await pidFile());
+  for (let call = 0; call < 2; call += 1) await callTool(gateway.url, 'exit');
+  const { response } = await callTool(gateway.url, 'pid');
+  expect(response.error.data).toMatchObject({ reason: 'upstream_unavailable', mayHaveActed: 'no' });
+  const { retryAfterMs } = response.error.data;
+  expect(retryAfterMs).toBeGreaterThan(0);
+  await new Promise((resolve) => setTimeout(resolve, retryAfterMs));
+  const next = await callTool(gateway.url, 'pid');
+  expect(next.response.result.content[0].text).toMatch(/^\d+$/);
+});
