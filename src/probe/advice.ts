@@ -89,7 +89,7 @@ function commandRoute(
 
 const STDIO_NOTES = [
   'Each session is a process of its own. A parked call is lost if its process or its gateway ends.',
-  'Questions over stdio name no call, so calls of one session run one after the other, and beside parked ones.',
+  'Questions over stdio name no call, so a call of a tool that may ask runs alone in its session, and beside parked ones. Tools that ended without a question before run together.',
 ];
 
 function variableFor(headerName: string): string {

@@ -11,8 +11,9 @@ import { busy, type QueueLimits } from './slots.ts';
  * - `probe`: it is not known yet how the server asks. A call starts when the others have ended, are parked, or
  *   have run for `PROBE_MS` without a question
  * - `queue`: a call starts when the others have ended or are parked
+ * - `silent-together`: the same, but calls of tools that ended without a question before start beside each other
  */
-export type StartRule = 'together' | 'probe' | 'queue';
+export type StartRule = 'together' | 'probe' | 'queue' | 'silent-together';
 
 export interface CallQueueOptions extends QueueLimits {
   /** Returns the rule of this moment. */
@@ -27,8 +28,15 @@ export interface StartedCall {
   end(): void;
 }
 
+interface RunningCall {
+  /** When it began, or went on, in ms of `Clock.elapsed`. */
+  readonly sinceMs: number;
+  readonly isSilent: boolean;
+}
+
 interface QueuedCall {
   readonly isWanted: () => boolean;
+  readonly isSilent: boolean;
   readonly expiry: Timer;
   readonly started: PromiseWithResolvers<StartedCall>;
 }
@@ -38,8 +46,8 @@ export const PROBE_MS = 250;
 
 export class CallQueue {
   readonly #options: CallQueueOptions;
-  /** When each call began, or went on, in ms of `Clock.elapsed`. Parked calls are not in it. */
-  readonly #running = new Map<StartedCall, number>();
+  /** Parked calls are not in it. */
+  readonly #running = new Map<StartedCall, RunningCall>();
   readonly #waiting = new Set<QueuedCall>();
   #probe: Timer | null = null;
 
@@ -50,20 +58,26 @@ export class CallQueue {
   /**
    * Waits until a call may start.
    * @param isWanted returns false once the call no longer wants to start
+   * @param isSilent whether it is expected to ask nothing
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the call waits for too long
    */
-  enter(isWanted: () => boolean): StartedCall | Promise<StartedCall> {
-    if (this.#waiting.size === 0 && this.#delayMs() === 0) return this.start();
-    return this.#wait(isWanted);
+  enter(isWanted: () => boolean, isSilent = false): StartedCall | Promise<StartedCall> {
+    if (this.#waiting.size === 0 && this.#delayMs(isSilent) === 0) return this.start(isSilent);
+    return this.#wait(isWanted, isSilent);
   }
 
   /** Counts a call as started that goes on already, and cannot wait. */
-  start(): StartedCall {
+  start(isSilent = false): StartedCall {
+    const run = (asksNothing: boolean) =>
+      this.#running.set(started, {
+        sinceMs: this.#options.clock.elapsed(),
+        isSilent: asksNothing,
+      });
     const started: StartedCall = {
       park: (isParked) => {
         if (isParked === !this.#running.has(started)) return;
         if (isParked) this.#running.delete(started);
-        else this.#running.set(started, this.#options.clock.elapsed());
+        else run(false);
         this.#startNext();
       },
       end: () => {
@@ -71,11 +85,11 @@ export class CallQueue {
         this.#startNext();
       },
     };
-    this.#running.set(started, this.#options.clock.elapsed());
+    run(isSilent);
     return started;
   }
 
-  async #wait(isWanted: () => boolean): Promise<StartedCall> {
+  async #wait(isWanted: () => boolean, isSilent: boolean): Promise<StartedCall> {
     const { length, waitMs, clock } = this.#options;
     if (this.#waiting.size >= length) this.#dropUnwanted();
     if (this.#waiting.size >= length) {
@@ -86,7 +100,7 @@ export class CallQueue {
       this.#drop(waiting, `it waited ${waitMs} ms for other calls of its caller to end`);
       this.#startNext();
     });
-    const waiting: QueuedCall = { isWanted, expiry, started };
+    const waiting: QueuedCall = { isWanted, isSilent, expiry, started };
     this.#waiting.add(waiting);
     this.#startNext();
     return started.promise;
@@ -101,7 +115,7 @@ export class CallQueue {
         this.#drop(waiting, 'its client has left');
         continue;
       }
-      const delayMs = this.#delayMs();
+      const delayMs = this.#delayMs(waiting.isSilent);
       if (delayMs === null) return;
       if (delayMs > 0) {
         this.#probe = this.#options.clock.setTimer(delayMs, () => this.#startNext());
@@ -109,20 +123,24 @@ export class CallQueue {
       }
       this.#waiting.delete(waiting);
       waiting.expiry.cancel();
-      waiting.started.resolve(this.start());
+      waiting.started.resolve(this.start(waiting.isSilent));
     }
   }
 
   /** Returns how long the next call has to wait, in ms; `null` if until another call ends or is parked. */
-  #delayMs(): number | null {
+  #delayMs(isSilent: boolean): number | null {
     if (this.#running.size === 0) return 0;
     switch (this.#options.rule()) {
       case 'together':
         return 0;
       case 'queue':
         return null;
+      case 'silent-together': {
+        const asksNothing = isSilent && [...this.#running.values()].every((call) => call.isSilent);
+        return asksNothing ? 0 : null;
+      }
       case 'probe': {
-        const newestMs = Math.max(...this.#running.values());
+        const newestMs = Math.max(...[...this.#running.values()].map(({ sinceMs }) => sinceMs));
         return Math.max(0, Math.ceil(newestMs + PROBE_MS - this.#options.clock.elapsed()));
       }
     }

@@ -63,7 +63,7 @@ export class Home {
     const { upstream, slots } = this.#options;
     // Callers take turns: none keeps the only session with one call after the other.
     const mustYield = upstream.hasOneSession && slots.isWaitedFor;
-    const queued = this.#needsQueue(owner, request) ? this.#queue.enter(request.isWanted) : null;
+    const queued = this.#needsQueue(owner, request) ? this.#enterQueue(request) : null;
     const entry = this.#sessions.current;
     const isAsked = canBeAsked(owner.profile);
     const isNow =
@@ -198,6 +198,12 @@ export class Home {
     return this.#rule() !== 'probe' || !silentTargets.has(target);
   }
 
+  /** On one stream for all, a log message is the only running call's. */
+  #enterQueue({ target, wantsLog, isWanted }: LeaseRequest): StartedCall | Promise<StartedCall> {
+    const isSilent = !wantsLog && this.#options.silentTargets.has(target);
+    return this.#queue.enter(isWanted, isSilent);
+  }
+
   /** How long calls that were cancelled may still ask, in ms: what they ask must not be taken for the next call's. */
   #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
     const questions = this.#sessions.current?.session.questions;
@@ -213,7 +219,8 @@ export class Home {
       case 'on-stream':
         return 'together';
       case 'unrelated':
-        return 'queue';
+        // Over HTTP+SSE, a question can also be one of another client.
+        return upstream.knownKind === 'stdio' ? 'silent-together' : 'queue';
       case 'unknown':
         return 'probe';
     }

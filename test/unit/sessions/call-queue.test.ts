@@ -24,8 +24,12 @@ beforeEach(() => {
 });
 
 /** Has a call wait in the queue, and lets what is ready run. */
-async function enter(name: string, isWanted = () => true): Promise<{ done: Promise<void> }> {
-  const entered = Promise.resolve(queue.enter(isWanted)).then(
+async function enter(
+  name: string,
+  isWanted = () => true,
+  isSilent = false,
+): Promise<{ done: Promise<void> }> {
+  const entered = Promise.resolve(queue.enter(isWanted, isSilent)).then(
     (started) => void began.set(name, started),
   );
   entered.catch(() => {});
@@ -96,6 +100,43 @@ describe('where questions name no call', () => {
     began.get('a')?.end();
     await settle();
     expect(names()).toEqual(['a', 'b', 'c']);
+  });
+
+  describe('and calls of tools that asked nothing before run together', () => {
+    beforeEach(() => (rule = 'silent-together'));
+    const silent = (name: string) => enter(name, () => true, true);
+
+    // Rule sessions-26: Over stdio, calls of tools that ended without a question before run beside each other. Any other
+    // call that can be asked, or that wants log messages, runs alone, and none overtakes it. Once a question came while
+    // several calls ran, all of them run one after the other.
+    test('beside each other only', async () => {
+      for (const name of ['a', 'b']) await silent(name);
+      await enter('may ask');
+      await silent('c');
+      expect(names()).toEqual(['a', 'b']);
+      began.get('a')?.end();
+      await settle();
+      expect(names()).toEqual(['a', 'b']);
+      began.get('b')?.end();
+      await settle();
+      expect(names()).toEqual(['a', 'b', 'may ask']);
+      began.get('may ask')?.end();
+      await settle();
+      expect(names()).toEqual(['a', 'b', 'may ask', 'c']);
+    });
+
+    // Rule sessions-26.
+    test('unless one of them asks after all', async () => {
+      await silent('a');
+      began.get('a')?.park(true);
+      await silent('b');
+      began.get('a')?.park(false);
+      await silent('c');
+      expect(names()).toEqual(['a', 'b']);
+      began.get('a')?.end();
+      await settle();
+      expect(names()).toEqual(['a', 'b', 'c']);
+    });
   });
 
   // Rule sessions-12: `sessions.queue.length` calls wait in one session, each for `sessions.queue.wait`. One that
