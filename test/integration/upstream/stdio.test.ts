@@ -40,8 +40,8 @@ async function gatewayFor(
   return gateway;
 }
 
-async function textOf(url: string, tool: string, options = {}): Promise<string> {
-  const { response } = await callTool(url, tool, {}, options);
+async function textOf(url: string, tool: string, options = {}, args = {}): Promise<string> {
+  const { response } = await callTool(url, tool, { arguments: args }, options);
   return response.result.content[0].text;
 }
 
@@ -91,6 +91,13 @@ describe('the processes of a gateway', () => {
     expect(lines.length).toBeLessThanOrEqual(50);
     expect(lines[0]).toMatchObject({ stream: 'stderr', line: 'line 0 ***', dropped: 0 });
     expect(JSON.stringify(gateway.log.lines)).not.toContain('the-secret-value');
+  });
+
+  // Rule stdio-11: A message to the server is one line for each kind of line reader: U+2028 and U+2029 are escaped.
+  test('read texts with every kind of line break', async () => {
+    const gateway = await gatewayFor(server('plain'));
+    const said = 'a\nb\r\nc\u0085d\u2028e\u2029f';
+    expect(await textOf(gateway.url, 'echo', {}, { said })).toBe(said);
   });
 
   // Rule stdio-3: There are `upstream.maxProcesses` at most: the one that was idle for the longest time ends for another.

@@ -50,6 +50,8 @@ const NOT_RUN: ReadonlyMap<number, string> = new Map([
   [126, 'it is not executable'],
   [127, 'it was not found'],
 ]);
+/** JSON allows them in texts, and the line reader of Node.js takes each for the end of a line. */
+const LINE_SEPARATORS = /[\u2028\u2029]/g;
 const ARGUMENTS_HINT =
   '; if it contains arguments, put them into upstream.args or, after --stdio --, write them without quotes around the whole';
 
@@ -284,7 +286,7 @@ export class StdioTransport implements Transport {
       const problem = `the process has not read ${server.unreadBytes} bytes`;
       throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
     }
-    const written = server.write(`${JSON.stringify(message)}\n`);
+    const written = server.write(`${oneLine(message)}\n`);
     const late =
       server.unreadBytes === 0
         ? null
@@ -302,6 +304,13 @@ export class StdioTransport implements Transport {
       late?.cancel();
     }
   }
+}
+
+/** Writes a message as JSON that every server reads as one line. */
+function oneLine(message: JsonObject): string {
+  return JSON.stringify(message).replace(LINE_SEPARATORS, (separator) =>
+    separator === '\u2028' ? '\\u2028' : '\\u2029',
+  );
 }
 
 function protocolError(problem: string): UpstreamFailure {
