@@ -23,6 +23,7 @@ export function adviseOn(
     ...adviseOnAnonymous(config),
     ...config.routes.flatMap((route, index) => [
       ...adviseOnCommand(route, index, searchPath),
+      ...adviseOnHome(route, index),
       ...adviseOnCredentials(config, index, isWritten),
       ...adviseOnRates(config, route, index),
       ...adviseOnRelease(config, route, index),
@@ -150,6 +151,27 @@ function adviseOnCommand(
   const text =
     'it has white space, and there is no program with this name: put the arguments into upstream.args';
   return [{ path: ['routes', index, 'upstream', 'command'], text }];
+}
+
+/** What a shell would replace at the beginning of a path. */
+const OF_A_SHELL = /^(?:~\/|~$|\$HOME\b)/;
+
+/** No shell reads a command, so that nothing becomes of the short forms of the home folder. */
+function adviseOnHome({ upstream: { process: server } }: RouteConfig, index: number): Problem[] {
+  if (server === null) return [];
+  const { command, args, env, cwd } = server;
+  const values: readonly (readonly [FieldPath, string | null])[] = [
+    [['command'], command],
+    [['cwd'], cwd],
+    ...args.map((value, at) => [['args', at], value] as const),
+    ...Object.entries(env).map(([name, value]) => [['env', name], value] as const),
+  ];
+  return values.flatMap(([path, value]) => {
+    const [start] = OF_A_SHELL.exec(value ?? '') ?? [];
+    if (start === undefined) return [];
+    const text = `it begins with ${start}, which only a shell replaces, and no shell reads it: write \${HOME}, or the whole path`;
+    return [{ path: ['routes', index, 'upstream', ...path], text }];
+  });
 }
 
 function adviseOnCredentials(

@@ -123,6 +123,22 @@ describe('a warning', () => {
     },
   );
 
+  test.each([
+    ['command: ~/server', 'command', '~/'],
+    ['command: npx, cwd: "~"', 'cwd', '~'],
+    ['command: npx, args: [-y, server, $HOME/files]', 'args[2]', '$HOME'],
+    ['command: npx, env: {DATA: ~/data}', 'env.DATA', '~/'],
+  ])('says that no shell reads a command: %s', (server, field, start) => {
+    const [warning = '', ...others] = warningsOf(`routes: [{upstream: {${server}}}]\n`);
+    expect(others).toEqual([]);
+    expect(warning).toContain(`warning: routes[0].upstream.${field}: it begins with ${start}, `);
+  });
+
+  test('is not given for what a shell leaves as it is', () => {
+    const args = 'command: npx, args: ["/home/ada/files", a~/b, "~x", $HOMEWARD]';
+    expect(warningsOf(`routes: [{upstream: {${args}}}]\n`)).toEqual([]);
+  });
+
   test('is not given for a program with white space in its name', () => {
     writeFileSync(join(folder, 'my server'), '');
     for (const [command, also] of [
