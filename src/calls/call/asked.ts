@@ -154,7 +154,8 @@ function answerAhead(
 /** Notes that the server took an answer. */
 export function noteAnswer(call: CallData, key: InputKey, reply: JsonRpcReply): void {
   call.hasAnswered = true;
-  if (!call.origin.mayReplay || call.questions === null) return;
+  // The server can take a question back while the answer is on its way: then there is none to be asked again.
+  if (!call.origin.mayReplay || call.questions?.has(key) !== true) return;
   call.given ??= new GivenAnswers();
   call.given.add({ question: call.questions.digestOf(key), reply });
 }

@@ -14,6 +14,7 @@ import {
   settled,
   waitingClient,
 } from '../../fixtures/calls-testbed.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 test('a client that leaves while its tool is looked up leaves no call behind', async () => {
   const client = waitingClient();
@@ -137,6 +138,34 @@ test.each([null, 'fifty'])(
     expect(requestStateOf(await reply)).toEqual(expect.any(String));
   },
 );
+
+// Rule shown-8.
+test('a question that is taken back while the answer that came before it is on its way does no harm', async () => {
+  const { calls, server } = callsTestbed({
+    mayReplay: () => true,
+    questions: {
+      ...{ keyNames: {}, keysFromStringIds: true, answersAhead: true },
+      ...{ strictCapabilities: false, urlVisitWaitMs: 0 },
+    },
+  });
+  const inputResponses = { name: { action: 'accept', content: {} } };
+  const reply = calls.serve({ ...FIRST, inputResponses }, waitingClient().leg);
+  await settled();
+  const id = serverRequestId('name');
+  const schema = { type: 'object', properties: {} };
+  const escaped: unknown[] = [];
+  const note = (error: unknown) => void escaped.push(error);
+  process.on('unhandledRejection', note);
+  stopAfterTest(async () => void process.off('unhandledRejection', note));
+  server.says.asked(id, 'elicitation/create', { message: 'Name?', requestedSchema: schema });
+  server.says.withdrawn(id);
+  await settled();
+  // What nobody catches ends the process.
+  expect(escaped).toEqual([]);
+  expect(server.did).toContain('respond name');
+  server.replies();
+  expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
+});
 
 describe.each([null, 'fifty'])(
   'a question that just came (progress token: %j)',
