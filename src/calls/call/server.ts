@@ -264,7 +264,8 @@ function readUrlQuestions(call: CallData, error: JsonRpcErrorObject): OpenReques
 /** The stream is gone for good. */
 function receiveLoss(call: CallData, failure: UpstreamFailure): void {
   if (isForgottenSession(failure) && awaitsReply(call.state)) return receiveRefusal(call, failure);
-  logUpstreamFailure(call, failure);
+  // A server that was told to stop need not reply (2025-11-25 cancellation, "Behavior Requirements").
+  if (!isOver(call.state)) logUpstreamFailure(call, failure);
   if (failure.code === 'streams_mixed') {
     stopExchange(call, 'the stream of the call brought what belongs to another one');
     return failCall(call, failureOfCall(failure, call.hasBegun));

@@ -1,13 +1,20 @@
-/** Clients that leave while a request of theirs waits that may not ask anything. */
+/** Clients that leave while a request of theirs waits: what the server is told, and what the log says. */
 import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
-import { send } from '../../../fixtures/clients/modern-client.ts';
-import { json, legacyServer, type Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
+import {
+  eventStream,
+  json,
+  legacyServer,
+  type Answer,
+} from '../../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
-/** @param onGet what comes of the stream without which no session is ready */
-async function ground(onList: Answer, onGet?: Answer) {
-  const server = await legacyServer(onList, onGet === undefined ? {} : { onGet });
+type Answers = NonNullable<Parameters<typeof legacyServer>[1]>;
+
+/** @param options `onGet` is what comes of the stream without which no session is ready */
+async function ground(onRequest: Answer, options: Pick<Answers, 'onGet' | 'onNotification'> = {}) {
+  const server = await legacyServer(onRequest, options);
   stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url);
   stopAfterTest(() => gateway.close());
@@ -30,6 +37,31 @@ describe('a client that leaves', () => {
     expect(gateway.log.named('upstream.failed')).toEqual([]);
   });
 
+  // Rule closing-6: A server need not reply to a call that was cancelled. That its stream ends without a reply then is
+  // no failure in the log. _(2025-11-25 cancellation, "Behavior Requirements")_
+  test('while a tool is at work has it cancelled, and a stream that then ends is no failure of the server', async () => {
+    let end = () => {};
+    const { server, gateway } = await ground(
+      (_received, response) => {
+        const stream = eventStream(response);
+        end = () => stream.end();
+      },
+      {
+        onNotification: ({ body }, response) => {
+          response.writeHead(202).end();
+          if (body.method === 'notifications/cancelled') end();
+        },
+      },
+    );
+    const leaving = new AbortController();
+    const called = callTool(gateway.url, 'work', {}, { signal: leaving.signal });
+    await server.saw(({ body }) => body?.method === 'tools/call');
+    leaving.abort();
+    await expect(called).rejects.toThrow();
+    await gateway.log.saw('call.ended');
+    expect(gateway.log.named('upstream.failed')).toEqual([]);
+  });
+
   test('while the session for it is opened has nothing asked for', async () => {
     const asked = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<void>();
@@ -38,12 +70,14 @@ describe('a client that leaves', () => {
       ({ body }, response) => {
         json(response, 200, { jsonrpc: '2.0', id: body.id, result: { tools: [] } });
       },
-      async (_received, response) => {
-        if (isHeld) {
-          asked.resolve();
-          await opened.promise;
-        }
-        response.writeHead(405).end();
+      {
+        onGet: async (_received, response) => {
+          if (isHeld) {
+            asked.resolve();
+            await opened.promise;
+          }
+          response.writeHead(405).end();
+        },
       },
     );
     isHeld = true;
