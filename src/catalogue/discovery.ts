@@ -149,7 +149,7 @@ export class Discovery {
       await session.openStandaloneStream(caller.headers);
     }
     this.#hasStream = session.standaloneStreamOpen;
-    return this.#hasStream;
+    return session.canPush;
   }
 
   #reply(known: Finding): CallReply {

@@ -8,6 +8,7 @@ import {
   AskingStyleDetector,
   BroadcastDetector,
 } from '../upstream/discovery/broadcast-detector.ts';
+import { HeldHeads } from '../upstream/discovery/held-heads.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
@@ -137,7 +138,7 @@ function connector({ http, kind, deadline }: LegacyProbe) {
   return (listener: TransportListener) =>
     kind === 'http-sse'
       ? new HttpSseTransport(http, listener, deadline)
-      : new StreamableHttpTransport(http, listener, deadline);
+      : new StreamableHttpTransport(http, listener, deadline, new HeldHeads());
 }
 
 function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionOptions {

@@ -15,7 +15,7 @@ import { WatchedResources, type Epoch } from './watched-resources.ts';
 export type NotifyingSession = Pick<
   Session,
   | 'initializeResult'
-  | 'standaloneStreamOpen'
+  | 'canPush'
   | 'openStandaloneStream'
   | 'observe'
   | 'request'
@@ -143,7 +143,7 @@ export class SharedStream {
     const connection: ListeningSession = {
       lease,
       epoch,
-      offer: offerOf(session.initializeResult.capabilities, session.standaloneStreamOpen),
+      offer: offerOf(session.initializeResult.capabilities, session.canPush),
       openedAtMs: clock.elapsed(),
       moved: Promise.resolve().then(() => this.#watched.moveTo(epoch)),
       gone: new AbortController(),

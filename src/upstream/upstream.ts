@@ -17,6 +17,7 @@ import { HttpClient } from './http/client.ts';
 import type { LegacyServer, Greeting, SessionRequest, UpstreamOptions } from './legacy-server.ts';
 import { ModernSide, type Side } from './discovery/modern-side.ts';
 import { FREED_AFTER_MS, OneSession } from './discovery/one-session.ts';
+import { HeldHeads } from './discovery/held-heads.ts';
 import { Resumptions } from './discovery/resumptions.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import { MAX_PINGS } from './session/keep-alive.ts';
@@ -39,6 +40,7 @@ export class Upstream implements LegacyServer {
   readonly #broadcastProbe: BroadcastProbe;
   readonly #oneSession: OneSession;
   readonly #resumptions: Resumptions;
+  readonly #heldHeads = new HeldHeads();
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #pings = new Turns(MAX_PINGS);
@@ -233,8 +235,12 @@ export class Upstream implements LegacyServer {
         ? new HttpSseTransport(this.#http, listener, this.#clock, (endpoint) =>
             this.messagePaths.toldUs(endpoint),
           )
-        : new StreamableHttpTransport(this.#http, listener, this.#clock, (outcome) =>
-            this.#resumptions.note(outcome),
+        : new StreamableHttpTransport(
+            this.#http,
+            listener,
+            this.#clock,
+            this.#heldHeads,
+            (outcome) => this.#resumptions.note(outcome),
           );
   }
 

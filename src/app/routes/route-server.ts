@@ -196,7 +196,7 @@ function sessionLog(route: string, clock: Clock, log: Log) {
   let isNoStreamLogged = false;
   return (session: Session, transport: Transport['kind']) => {
     const { protocolVersion: revision } = session.initializeResult;
-    const standalone = session.standaloneStreamOpen;
+    const standalone = session.canPush;
     log.event('session.opened', { route, revision, transport, standalone });
     const openedAtMs = clock.elapsed();
     session.onOver = () =>

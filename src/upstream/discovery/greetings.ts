@@ -162,7 +162,7 @@ export class Greetings {
       open: async (kind) => {
         const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
         const session = await this.#server.open(kind, request);
-        const { initializeResult: initialized, standaloneStreamOpen: hasStream } = session;
+        const { initializeResult: initialized, canPush: hasStream } = session;
         this.#lastGreeting = { headers: JSON.stringify(headers), initialized, hasStream };
         return session;
       },

@@ -9,11 +9,11 @@ import type { WriteBurst } from '../../lib/http.ts';
 import {
   HttpExchange,
   type ExchangeClient,
-  type HttpRequest,
   type ResponseHead,
   type ResponseReader,
   type ConnectionGroup,
 } from './http-exchange.ts';
+import type { HttpRequest } from './http-request.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { StatusReader } from './readers.ts';
 

@@ -8,26 +8,8 @@ import type { Clock, Timer } from '../../lib/clock.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
+import type { HttpRequest } from './http-request.ts';
 import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';
-
-export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'DELETE';
-  /** Another URL on the origin of the server. */
-  readonly url?: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-  /** The limit from the end of the request to the head of the response, in ms; 0 for none. */
-  readonly headersTimeoutMs?: number;
-  /** The limit for the request and the whole response, in ms. */
-  readonly timeoutMs?: number;
-  /** True if the request carries a session id, so that a 404 means that the session is gone. */
-  readonly inSession?: boolean;
-  /**
-   * Whether to send the request once more, on a new connection, if the connection breaks before a
-   * response. A server may close an idle connection in the moment in which it is used.
-   */
-  readonly repeatable?: boolean;
-}
 
 export interface ResponseHead {
   readonly status: number;
@@ -99,6 +81,8 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   readonly #client: ExchangeClient;
   readonly #method: HttpRequest['method'];
   readonly #inSession: boolean;
+  /** What becomes of the request later says nothing of the server. */
+  readonly #judgedUntilMs: number;
   /** The request, while it may be sent once more. */
   #repeatable: HttpRequest | null;
   /** `null` when nobody reads any more. */
@@ -124,11 +108,12 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#inSession = request.inSession === true;
     this.#repeatable = request.repeatable === true ? request : null;
     this.#reader = reader;
-    const { timeoutMs } = request;
+    const { timeoutMs, heldAfterMs = Infinity } = request;
+    this.#judgedUntilMs = client.clock.elapsed() + heldAfterMs;
     if (timeoutMs === undefined) return;
     this.#setTimeout(timeoutMs, () => {
       const failure = timedOut(timeoutMs);
-      if (!this.#hasHead) client.onOutcome?.(failure);
+      if (!this.#hasHead) this.#judge(failure);
       this.fail(failure);
     });
   }
@@ -202,7 +187,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     controller.rawHeaders = null;
     this.#hasHead = true;
     this.#repeatable = null;
-    this.#client.onOutcome?.(status);
+    this.#judge(status);
     const reader = this.#reader;
     if (reader === null) return;
     try {
@@ -244,13 +229,17 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
       return;
     }
     // Without a reader, this side has closed the connection.
-    if (!this.#hasHead && this.#reader !== null) this.#client.onOutcome?.(failure);
+    if (!this.#hasHead && this.#reader !== null) this.#judge(failure);
     if (this.#written) {
       this.#finish(failure);
     } else {
       // The client may not have returned the exchange yet.
       queueMicrotask(() => this.#finish(failure));
     }
+  }
+
+  #judge(outcome: number | UpstreamFailure): void {
+    if (this.#client.clock.elapsed() < this.#judgedUntilMs) this.#client.onOutcome?.(outcome);
   }
 
   #bodyOf(head: ResponseHead, reader: ResponseReader): Body {

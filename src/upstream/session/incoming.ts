@@ -115,6 +115,10 @@ export class IncomingMessages implements TransportListener {
     this.#session.loseChanges(failure);
   }
 
+  standaloneRefused(failure: UpstreamFailure): void {
+    this.#session.loseChanges(failure);
+  }
+
   /**
    * Restores the id of `initialize` in a reply of a server that cut it to 32 bits; later ids are strings.
    * No other request was sent yet, so the reply can only be that one.

@@ -118,6 +118,11 @@ export class Session extends SessionState {
     return this.standalone === 'open';
   }
 
+  /** Whether what belongs to no request can come: the standalone stream is open, or it opens with the first message. */
+  get canPush(): boolean {
+    return this.standaloneStreamOpen || this.transport.standaloneHeld;
+  }
+
   get dead(): boolean {
     return this.failure !== null;
   }
@@ -249,7 +254,8 @@ export class Session extends SessionState {
     if (this.dead) return false;
     if (this.standalone === 'never') return true;
     const isOpen = this.transport.openStandaloneStream(headers);
-    return isOpen instanceof Promise ? isOpen.then((opened) => opened && !this.dead) : isOpen;
+    if (!(isOpen instanceof Promise)) return isOpen;
+    return isOpen.then((opened) => (opened || this.transport.standaloneHeld) && !this.dead);
   }
 
   /**

@@ -15,7 +15,9 @@ import type {
 } from '../http/http-exchange.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
+import { FruitlessResumptions } from './fruitless-resumptions.ts';
 import { IdleTimeout } from './idle-timeout.ts';
+import { aborted, mayPass, type ResumeOptions, type StreamEnd } from './resumption.ts';
 import type { CallerHeaders, MessageSource } from './transport.ts';
 
 const MAX_RESUME_ATTEMPTS = 5;
@@ -57,27 +59,6 @@ export interface StreamOwner {
   disconnected(stream: ResumableStream, end: StreamEnd): void;
 }
 
-export interface StreamEnd {
-  /** Why the connection broke, or `null` if it ended regularly. */
-  readonly failure: UpstreamFailure | null;
-  /** True if the gateway closed it because it was idle for too long. */
-  readonly wasIdle: boolean;
-}
-
-export interface ResumeOptions {
-  /** How long to wait before the first attempt, in ms. */
-  readonly firstWaitMs?: number;
-  /** Called when the stream is open, before its first message is received. */
-  readonly onOpen: () => void;
-  /** Called after each failed attempt that is repeated. */
-  readonly onRefusal?: () => void;
-  /**
-   * Called if the server accepts the request and holds back the head of its response. Servers of the Go SDK
-   * send it with the first event, which may depend on an answer that is sent only over an open stream.
-   */
-  readonly onHeld?: () => void;
-}
-
 interface PendingGet {
   opened(): void;
   failed(failure: UpstreamFailure): void;
@@ -105,6 +86,10 @@ export class ResumableStream implements ResponseReader {
   /** Whether an answer was sent since the stream was resumed: when this connection was open, or earlier. */
   #answered: 'no' | 'here' | 'early' = 'no';
   #retryMs: number | undefined;
+  /** When the GET of this connection was sent, in ms of `Clock.elapsed`; `null` for the POST. */
+  #sentAtMs: number | null = null;
+  /** What became of the resumptions of late. */
+  readonly #fruitless: FruitlessResumptions;
   #idleTimeout: IdleTimeout | null = null;
   #aborted = false;
 
@@ -118,6 +103,7 @@ export class ResumableStream implements ResponseReader {
     this.headers = headers;
     this.#context = context;
     this.#owner = owner;
+    this.#fruitless = new FruitlessResumptions(context.clock);
   }
 
   /** Keeps the exchange of the POST of which this stream is the response. */
@@ -166,11 +152,12 @@ export class ResumableStream implements ResponseReader {
       if (waitMs > 0) await sleep(clock, waitMs, signal);
       try {
         if (this.finished) throw aborted();
+        if (this.source.stream === 'request') this.#fruitless.check();
         return await this.#get(options);
       } catch (error) {
         const failure = asUpstreamFailure(error, true);
         if (this.finished || !mayPass(failure)) throw failure;
-        if (this.source.stream === 'request' && failure.code === 'upstream_timeout') {
+        if (this.#wasHeld(failure)) {
           // The server had nothing to send, and holds the head of its response back until it has: nothing has failed.
           attempt = 0;
           waitMs = this.#retryMs ?? FIRST_BACKOFF_MS;
@@ -207,6 +194,7 @@ export class ResumableStream implements ResponseReader {
     // A stream cannot be resumed after an id that no header can carry, or that is empty (HTML, section 9.2.6).
     if (id !== undefined) this.lastEventId = HEADER_TEXT.test(id) ? id : undefined;
     if (this.source.stream === 'request') this.#context.numbersEvents ||= id !== undefined;
+    this.#fruitless.heard();
     if (event !== 'message' || data === '') return;
     this.#idleTimeout?.reset();
     this.wrongReply = null;
@@ -214,6 +202,7 @@ export class ResumableStream implements ResponseReader {
   }
 
   retryAfter(waitMs: number): void {
+    this.#fruitless.heard();
     this.#retryMs = waitMs;
   }
 
@@ -292,14 +281,21 @@ export class ResumableStream implements ResponseReader {
     return this.#context.backlog(source.id);
   }
 
-  #get({ onOpen, onHeld }: ResumeOptions): Promise<void> {
+  /** Returns true if this GET failed after the server had taken it, and held back the head of its response. */
+  #wasHeld({ code }: UpstreamFailure): boolean {
+    if (this.source.stream === 'request') return code === 'upstream_timeout';
+    const sinceMs = this.#context.clock.elapsed() - (this.#sentAtMs ?? 0);
+    return this.#sentAtMs !== null && sinceMs >= HELD_HEAD_MS;
+  }
+
+  #get({ onOpen, onHeld, heldAfterMs = HELD_HEAD_MS }: ResumeOptions): Promise<void> {
     const { http, clock, hasSession } = this.#context;
     return new Promise((resolve, reject) => {
       const heldBack = () => {
         this.#resumedAtMs = clock.elapsed();
         onHeld?.();
       };
-      const held = onHeld === undefined ? null : clock.setTimer(HELD_HEAD_MS, heldBack);
+      const held = onHeld === undefined ? null : clock.setTimer(heldAfterMs, heldBack);
       this.#opening = {
         opened: () => {
           held?.cancel();
@@ -317,7 +313,16 @@ export class ResumableStream implements ResponseReader {
         accept: 'text/event-stream',
         ...(this.lastEventId === undefined ? {} : { 'last-event-id': this.lastEventId }),
       };
-      this.#exchange = http.send({ method: 'GET', headers, inSession: hasSession }, this);
+      // Some servers respond with the first message of the standalone stream, which can be hours later.
+      const limits =
+        this.source.stream === 'standalone'
+          ? { headersTimeoutMs: 0, heldAfterMs: HELD_HEAD_MS }
+          : {};
+      this.#sentAtMs = clock.elapsed();
+      this.#exchange = http.send(
+        { method: 'GET', headers, inSession: hasSession, ...limits },
+        this,
+      );
     });
   }
 
@@ -326,24 +331,9 @@ export class ResumableStream implements ResponseReader {
     this.#exchange = null;
     this.#connected = false;
     this.#resumedAtMs = null;
+    if (this.#sentAtMs !== null) this.#fruitless.ended(end, this.#sentAtMs);
+    this.#sentAtMs = null;
     if (this.#answered === 'here') this.#answered = end.wasIdle ? 'early' : 'no';
     if (!this.#aborted) this.#owner.disconnected(this, end);
   }
-}
-
-function aborted(): UpstreamFailure {
-  return new UpstreamFailure('upstream_unavailable', 'the stream was closed', {
-    mayHaveActed: true,
-  });
-}
-
-/** True if a later attempt may succeed. */
-function mayPass({ code, details }: UpstreamFailure): boolean {
-  return (
-    code === 'upstream_unavailable' ||
-    code === 'upstream_busy' ||
-    code === 'upstream_timeout' ||
-    // The server has not noticed yet that the former reader of the stream is gone.
-    details.httpStatus === 409
-  );
 }

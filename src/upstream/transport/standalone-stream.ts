@@ -3,10 +3,13 @@
  * breaks it is resumed, and callers that need it wait for that attempt.
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
+import { once } from '../../lib/once.ts';
+import type { HeldHeads } from '../discovery/held-heads.ts';
 import { asUpstreamFailure } from '../failure.ts';
 import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
 import type { CallerHeaders, TransportListener } from './transport.ts';
 
+/** How long an attempt is waited for, in ms. */
 const OPEN_TIMEOUT_MS = 2_000;
 
 /** An attempt to open the stream, or to resume it. */
@@ -14,21 +17,32 @@ interface OpeningAttempt {
   readonly opened: PromiseWithResolvers<boolean>;
   /** Resolves with false after the first GET that failed. */
   readonly refused: PromiseWithResolvers<boolean>;
+  /** Resolves with false when the server has taken a GET, and lets the head of its response wait. */
+  readonly held: PromiseWithResolvers<boolean>;
+  isHeld: boolean;
+  readonly startedAtMs: number;
 }
 
 export class StandaloneStream implements StreamOwner {
   readonly #context: StreamContext;
   readonly #listener: TransportListener;
+  readonly #heldHeads: HeldHeads;
   readonly #clock: Clock;
   readonly #closing = new AbortController();
   #stream: ResumableStream | null = null;
   /** `null` while the stream is open, and while nothing tries to open it. */
   #attempt: OpeningAttempt | null = null;
 
-  constructor(context: StreamContext, listener: TransportListener) {
+  constructor(context: StreamContext, listener: TransportListener, heldHeads: HeldHeads) {
     this.#context = context;
     this.#listener = listener;
+    this.#heldHeads = heldHeads;
     this.#clock = context.clock;
+  }
+
+  /** See `Transport.standaloneHeld`. */
+  get held(): boolean {
+    return this.#attempt?.isHeld === true;
   }
 
   /** See `Transport.openStandaloneStream`. */
@@ -42,10 +56,12 @@ export class StandaloneStream implements StreamOwner {
   async #opened(attempt: OpeningAttempt, wait?: 'once'): Promise<boolean> {
     const late = new AbortController();
     const signal = AbortSignal.any([late.signal, this.#closing.signal]);
-    const tooLate = sleep(this.#clock, OPEN_TIMEOUT_MS, signal).then(() => false);
+    const waitMs = attempt.isHeld ? this.#heldHeads.patienceMs : OPEN_TIMEOUT_MS;
+    const tooLate = sleep(this.#clock, waitMs, signal).then(() => false);
+    const held = attempt.isHeld ? [] : [attempt.held.promise];
     const refused = wait === 'once' ? [attempt.refused.promise] : [];
     try {
-      return await Promise.race([attempt.opened.promise, tooLate, ...refused]);
+      return await Promise.race([attempt.opened.promise, tooLate, ...held, ...refused]);
     } finally {
       late.abort();
     }
@@ -59,12 +75,16 @@ export class StandaloneStream implements StreamOwner {
 
   disconnected(stream: ResumableStream): void {
     const attempt = this.#newAttempt();
+    const resumed = once(() => this.#listener.standaloneResumed(stream.lastEventId !== undefined));
     const onOpen = () => {
       this.#succeed(attempt);
-      this.#listener.standaloneResumed(stream.lastEventId !== undefined);
+      resumed();
     };
-    const onRefusal = () => attempt.refused.resolve(false);
-    stream.resume({ onOpen, onRefusal }).catch((error: unknown) => {
+    const onHeld = () => {
+      this.#hold(attempt);
+      resumed();
+    };
+    stream.resume({ ...this.#waiting(attempt), onOpen, onHeld }).catch((error: unknown) => {
       this.#giveUp(attempt);
       if (!stream.finished) this.#listener.standaloneLost(asUpstreamFailure(error, false));
     });
@@ -85,19 +105,47 @@ export class StandaloneStream implements StreamOwner {
       this.#succeed(attempt);
       this.#listener.standaloneOpened();
     };
-    const onRefusal = () => attempt.refused.resolve(false);
+    const onHeld = () => {
+      // The connection of a GET before has ended without a response.
+      if (attempt.isHeld) this.#listener.standaloneResumed(false);
+      this.#hold(attempt);
+    };
     // Many servers offer no such stream, and say so with all kinds of errors.
-    stream.resume({ firstWaitMs: 0, onOpen, onRefusal }).catch(() => this.#giveUp(attempt));
+    const options = { ...this.#waiting(attempt), firstWaitMs: 0, onOpen, onHeld };
+    stream.resume(options).catch((error: unknown) => {
+      const wasHeld = attempt.isHeld;
+      this.#giveUp(attempt);
+      if (wasHeld && !stream.finished)
+        this.#listener.standaloneRefused(asUpstreamFailure(error, false));
+    });
     return attempt;
   }
 
   #newAttempt(): OpeningAttempt {
-    this.#attempt = { opened: Promise.withResolvers(), refused: Promise.withResolvers() };
+    this.#attempt = {
+      opened: Promise.withResolvers(),
+      refused: Promise.withResolvers(),
+      held: Promise.withResolvers(),
+      isHeld: false,
+      startedAtMs: this.#clock.elapsed(),
+    };
     return this.#attempt;
   }
 
-  #succeed({ opened }: OpeningAttempt): void {
+  #waiting({ refused }: OpeningAttempt) {
+    const onRefusal = () => refused.resolve(false);
+    return { heldAfterMs: this.#heldHeads.patienceMs, onRefusal };
+  }
+
+  #hold(attempt: OpeningAttempt): void {
+    attempt.isHeld = true;
+    this.#heldHeads.held();
+    attempt.held.resolve(false);
+  }
+
+  #succeed({ opened, startedAtMs }: OpeningAttempt): void {
     this.#attempt = null;
+    this.#heldHeads.opened(this.#clock.elapsed() - startedAtMs);
     opened.resolve(true);
   }
 

@@ -23,16 +23,14 @@ import {
   type JsonRpcReply,
 } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
+import type { HeldHeads } from '../discovery/held-heads.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
-import type { BodyForm, HttpRequest, ResponseHead } from '../http/http-exchange.ts';
-import {
-  ResumableStream,
-  type StreamContext,
-  type StreamEnd,
-  type StreamOwner,
-} from './resumable-stream.ts';
+import type { BodyForm, ResponseHead } from '../http/http-exchange.ts';
+import type { HttpRequest } from '../http/http-request.ts';
+import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
+import { withoutReply, type StreamEnd } from './resumption.ts';
 import { StandaloneStream } from './standalone-stream.ts';
 import type {
   CallerHeaders,
@@ -67,13 +65,14 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     http: HttpClient,
     listener: TransportListener,
     clock: Clock,
+    heldHeads: HeldHeads,
     noteResumption: (outcome: ResumptionOutcome) => void = () => {},
   ) {
     this.http = http;
     this.clock = clock;
     this.noteResumption = noteResumption;
     this.#listener = listener;
-    this.#standalone = new StandaloneStream(this, listener);
+    this.#standalone = new StandaloneStream(this, listener, heldHeads);
   }
 
   get hasSession(): boolean {
@@ -82,6 +81,10 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
 
   get sessionId(): SessionId | null {
     return this.#sessionId;
+  }
+
+  get standaloneHeld(): boolean {
+    return this.#standalone.held;
   }
 
   adopt(id: SessionId | null): void {
@@ -324,27 +327,4 @@ function replyIn(
   const { data } = rpcError;
   const negotiates = isJsonObject(data) && Array.isArray(data['supported']);
   return isInitialize && !negotiates ? null : { error: rpcError };
-}
-
-/**
- * Returns what it means that a response holds no reply: the server sent something else, or the connection broke.
- * @param failure of the body; `null` if it ended regularly
- */
-function withoutReply(
-  { wrongReply }: ResumableStream,
-  failure: UpstreamFailure | null,
-): UpstreamFailure {
-  const isOfConnection = failure !== null && failure.code !== 'upstream_protocol_error';
-  if (isOfConnection) return failure;
-  const problem = failure?.message ?? wrongReply;
-  const exceeds = failure?.details.exceeds;
-  return problem === null
-    ? new UpstreamFailure('upstream_unavailable', 'the response ended without a reply', {
-        mayHaveActed: true,
-      })
-    : new UpstreamFailure('upstream_protocol_error', problem, {
-        ...{ mayHaveActed: true, isForReply: true, isOtherJson: failure === null },
-        ...(exceeds !== undefined && { exceeds }),
-        cause: failure,
-      });
 }

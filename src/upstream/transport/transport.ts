@@ -41,6 +41,8 @@ export interface TransportListener {
   standaloneResumed(gapless: boolean): void;
   /** The standalone stream broke and could not be resumed. */
   standaloneLost(failure: UpstreamFailure): void;
+  /** The standalone stream was held back (`Transport.standaloneHeld`), and is refused after all. */
+  standaloneRefused(failure: UpstreamFailure): void;
 }
 
 /** The headers of the caller that are sent with a message that serves it. */
@@ -116,6 +118,11 @@ export interface Transport {
    * @returns true at once if it is open; false if the server does not offer the stream, or does not open it in time
    */
   openStandaloneStream(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean>;
+  /**
+   * True if the server has taken the GET of that stream and refused nothing, and lets the head of its response wait.
+   * Servers of the Java SDK send it with the first message.
+   */
+  readonly standaloneHeld: boolean;
   /** Frees everything here. The server keeps the session, so that another replica can take it over. */
   leave(): void;
   /** Closes the stream of a request. Nothing more is told of it. */

@@ -19,7 +19,7 @@ const EVERYTHING = {
 
 class FakeSession implements NotifyingSession {
   readonly initializeResult;
-  readonly standaloneStreamOpen = true;
+  readonly canPush = true;
   readonly asked: string[] = [];
   givenBack = 0;
   pinged = false;

@@ -57,6 +57,7 @@ const ARGUMENTS_HINT =
 
 export class StdioTransport implements Transport {
   readonly kind = 'stdio';
+  readonly standaloneHeld = false;
   readonly hasSession = true;
   /** The session ends with its process. */
   readonly sessionId = null;

@@ -157,8 +157,8 @@ describe('a standalone stream that is long in coming', () => {
   // Rule handshake-10 (2025-11-25 transports, "Listening for Messages from the Server"): After
   // `notifications/initialized` the standalone GET stream is opened, and its head is awaited for 2 seconds at most,
   // before the first call is sent: many servers drop a question for which there is no stream. A server that refuses
-  // the stream, or is silent, is used without it. A client that declares nothing has the stream, too, so that a
-  // server that asks there nevertheless gets a refusal.
+  // the stream is used without it, and so is one that is silent until it responds (handshake-16). A client that
+  // declares nothing has the stream, too, so that a server that asks there nevertheless gets a refusal.
   test('is asked for once, and counts when it comes', async () => {
     const waiting: Parameters<Answer>[1][] = [];
     const { clock, pool, server } = await poolStage({

@@ -28,6 +28,7 @@ async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transpor
     resumable: () => null,
     openStandaloneStream: async () => true,
     leave: () => {},
+    standaloneHeld: false,
     abandon: () => {},
     close: NOTHING,
   };

@@ -256,6 +256,7 @@ class History {
       resume: () => {},
       resumable: () => null,
       openStandaloneStream: async () => true,
+      standaloneHeld: false,
       leave: () => {},
       abandon: (_id: UpstreamRequestId) => {},
       close: NOTHING,

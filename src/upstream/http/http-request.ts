@@ -1,0 +1,24 @@
+/** A request to the server, and how patiently it is sent. */
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Another URL on the origin of the server. */
+  readonly url?: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** The limit from the end of the request to the head of the response, in ms; 0 for none. */
+  readonly headersTimeoutMs?: number;
+  /** The limit for the request and the whole response, in ms. */
+  readonly timeoutMs?: number;
+  /** True if the request carries a session id, so that a 404 means that the session is gone. */
+  readonly inSession?: boolean;
+  /**
+   * Whether to send the request once more, on a new connection, if the connection breaks before a
+   * response. A server may close an idle connection in the moment in which it is used.
+   */
+  readonly repeatable?: boolean;
+  /**
+   * After how long the server may only hold the head of its response back, in ms: what becomes of the request later, such
+   * as the status of a proxy that waits no longer, says nothing of the server.
+   */
+  readonly heldAfterMs?: number;
+}
