@@ -15,7 +15,8 @@ import {
   whileRetryable,
 } from '../fixtures/gateways/replica-testbed.ts';
 import { startNginx } from '../fixtures/network/nginx.ts';
-import { askName, type Tool } from '../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../fixtures/servers/legacy/tools.ts';
+import { askName } from '../fixtures/servers/legacy-server.ts';
 
 const BIG = 'x'.repeat(3 * 1024 * 1024);
 

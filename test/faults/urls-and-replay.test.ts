@@ -8,7 +8,8 @@ import {
   stateOf,
   text,
 } from '../fixtures/gateways/replica-testbed.ts';
-import { askName, type Tool } from '../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../fixtures/servers/legacy/tools.ts';
+import { askName } from '../fixtures/servers/legacy-server.ts';
 import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
 
 const URLS = Object.assign(new Error('visit first'), {

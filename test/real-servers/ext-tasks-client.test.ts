@@ -28,7 +28,7 @@ import {
   roundRobin,
 } from '../fixtures/gateways/replica-testbed.ts';
 import { startEverything } from '../fixtures/processes.ts';
-import type { Tool } from '../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../fixtures/servers/legacy/tools.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const TOOL = 'simulate-research-query';

@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { answersOf, legacyServer, replicas } from '../../fixtures/gateways/replica-testbed.ts';
 import { MIB, openCall, pacedAt, stopsOnce, textOf, upTo } from '../../fixtures/servers/flood.ts';
-import { askName, type Tool } from '../../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../../fixtures/servers/legacy/tools.ts';
+import { askName } from '../../fixtures/servers/legacy-server.ts';
 
 const EVENTS = 1_500;
 const message = 'x'.repeat(10_000);

@@ -1,7 +1,8 @@
 /** What the first draft prints, message by message, in front of a legacy server that asks these questions. */
 import { expect, test } from 'vitest';
 import { accept } from '../../fixtures/clients/modern-client.ts';
-import { askName, type Tool } from '../../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../../fixtures/servers/legacy/tools.ts';
+import { askName } from '../../fixtures/servers/legacy-server.ts';
 import { proposalGateway } from '../../fixtures/dialects/testbed.ts';
 import { CAPITAL_OF_FRANCE, GITHUB_LOGIN } from '../../fixtures/dialects/proposal-tools.ts';
 

@@ -6,7 +6,8 @@ import { accept } from '../../fixtures/clients/modern-client.ts';
 import { proposalGateway } from '../../fixtures/dialects/testbed.ts';
 import { WIRES } from '../../fixtures/dialects/wires.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
-import { askName, type Tool } from '../../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../../fixtures/servers/legacy/tools.ts';
+import { askName } from '../../fixtures/servers/legacy-server.ts';
 
 const DRAFTS = ['first-draft', 'sep-2322', 'rewritten'] as const;
 const WEATHER = { location: 'New York' };

@@ -6,7 +6,8 @@ import { accept } from '../../fixtures/clients/modern-client.ts';
 import { askForm, GITHUB_LOGIN, loginTo } from '../../fixtures/dialects/proposal-tools.ts';
 import { withDialect } from '../../fixtures/dialects/testbed.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { LegacyServer, type Tool } from '../../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../../fixtures/servers/legacy/tools.ts';
+import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { WIRES } from '../../fixtures/dialects/wires.ts';
 

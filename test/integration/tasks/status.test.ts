@@ -7,7 +7,8 @@ import {
   followTask,
   untilTask,
 } from '../../fixtures/clients/task-client.ts';
-import { askName, LegacyServer, type Tool } from '../../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../../fixtures/servers/legacy/tools.ts';
+import { askName, LegacyServer } from '../../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const TASKS = { work: { taskSupport: 'required', ttl: 120_000 } } as const;

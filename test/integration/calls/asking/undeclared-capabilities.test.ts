@@ -1,6 +1,7 @@
 /** What a client did not declare: it is not asked for it, and the server is told so. */
 import { describe, expect, test } from 'vitest';
-import { askName, type ToolCall } from '../../../fixtures/servers/legacy-server.ts';
+import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
+import { askName } from '../../../fixtures/servers/legacy-server.ts';
 import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import { greet, legacyGateway, text } from '../../../fixtures/gateways/legacy-gateway.ts';
 

@@ -1,6 +1,6 @@
 /** Error -32042 of a server of the official SDK: its URLs are visited first, and the call is made again. */
 import { describe, expect, test } from 'vitest';
-import type { Tool, ToolCall } from '../../../fixtures/servers/legacy-server.ts';
+import type { Tool, ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import { legacyGateway, text } from '../../../fixtures/gateways/legacy-gateway.ts';
 

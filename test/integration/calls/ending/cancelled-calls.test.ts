@@ -5,11 +5,8 @@
 import { ElicitResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
-import {
-  LegacyServer,
-  type LegacyServerOptions,
-  type ToolCall,
-} from '../../../fixtures/servers/legacy-server.ts';
+import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
+import { LegacyServer, type LegacyServerOptions } from '../../../fixtures/servers/legacy-server.ts';
 import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import { callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';

@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest';
 import { reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
 import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
-import { askName, LegacyServer, type Tool } from '../../../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../../../fixtures/servers/legacy/tools.ts';
+import { askName, LegacyServer } from '../../../fixtures/servers/legacy-server.ts';
 import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 

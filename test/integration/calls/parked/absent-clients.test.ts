@@ -1,7 +1,8 @@
 /** What becomes of a call while its client is away, and how long its server waits. */
 import { ListRootsResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
-import { askName, type ToolCall } from '../../../fixtures/servers/legacy-server.ts';
+import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
+import { askName } from '../../../fixtures/servers/legacy-server.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import { accept, callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import {

@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest';
 import { answersOf, reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
 import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
 import { accept, callTool, send } from '../../../fixtures/clients/modern-client.ts';
+import type { Tool } from '../../../fixtures/servers/legacy/tools.ts';
 import {
   askName,
   LegacyServer,
   type LegacyServerOptions,
-  type Tool,
 } from '../../../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
