@@ -1,0 +1,226 @@
+/** How the cases of the table are written: short names of states, events and effects. */
+import type {
+  CallEnd,
+  CallEvent,
+  CallLimits,
+  CallState,
+  ConsumedRetry,
+  Effect,
+  LegId,
+  LegReply,
+  Live,
+  OpenRequest,
+  RetryEvent,
+  StateName,
+  StateNamed,
+  TimerName,
+} from '../../../../../src/calls/machine/states.ts';
+import type { CallOutcome } from '../../../../../src/model/request.ts';
+import { inputKey, serverRequestId } from '../../../../../src/protocol/ids.ts';
+
+export const LIMITS: CallLimits = {
+  gatherWindowMs: 30,
+  gatherLimitMs: 150,
+  maxDurationMs: 300_000,
+  maxHoldMs: null,
+  parkTtlMs: 600_000,
+  callTtlMs: 3_600_000,
+  cancelGraceMs: 2_000,
+  redeliverMs: 120_000,
+  maxRounds: 10,
+  maxOpenQuestions: 4,
+};
+
+export interface Case {
+  readonly rule: string;
+  readonly title: string;
+  readonly from: CallState;
+  readonly on: CallEvent;
+  readonly limits?: Partial<CallLimits>;
+  readonly state: CallState;
+  readonly effects: readonly Effect[];
+}
+
+// Requests of the server, and outcomes.
+
+const question = (name: string): OpenRequest => ({
+  key: inputKey(name),
+  id: serverRequestId(`${name}-id`),
+});
+const url = (name: string): OpenRequest => ({ key: inputKey(name), id: null });
+export const [env, size, color] = [question('env'), question('size'), question('color')];
+export const [login, terms] = [url('login'), url('terms')];
+const idOf = (request: OpenRequest) => serverRequestId(`${request.key}-id`);
+
+const outcome: CallOutcome = { kind: 'complete', result: { content: [] } };
+export const finished: CallEnd = { type: 'outcome', outcome };
+export const lost: CallEnd = { type: 'lost' };
+export const cancelled: CallEnd = { type: 'cancelled' };
+export const expired: CallEnd = { type: 'expired' };
+export const stopped: CallEnd = { type: 'stopped' };
+export const declined: CallEnd = { type: 'declined' };
+export const refused = (reason: Extract<CallEnd, { type: 'refused' }>['reason']): CallEnd => ({
+  type: 'refused',
+  reason,
+});
+
+// States: a call in its third round, whose second retry (round 2) was the last accepted.
+
+const CONSUMED: ConsumedRetry = { round: 2, answersDigest: 'second' };
+export const CONSUMED_NOW: ConsumedRetry = { round: 3, answersDigest: 'third' };
+
+type Given<Name extends StateName> = Partial<StateNamed<Name>>;
+
+export const running = (given: Given<'running'> = {}): StateNamed<'running'> => ({
+  name: 'running',
+  round: 3,
+  legs: [7],
+  consumed: CONSUMED,
+  stream: 'open',
+  waiting: [],
+  ...given,
+});
+export const gathering = (given: Given<'gathering'> = {}): StateNamed<'gathering'> => ({
+  ...running(),
+  open: [env],
+  sinceMs: 1_000,
+  ...given,
+  name: 'gathering',
+});
+/** The retry of round 3 was accepted; its answer to `env` is on its way. */
+export const answering = (given: Given<'answering'> = {}): StateNamed<'answering'> => ({
+  name: 'answering',
+  round: 4,
+  legs: [9],
+  consumed: CONSUMED_NOW,
+  before: CONSUMED,
+  posting: [env],
+  missing: [],
+  arrived: [],
+  arrivedSinceMs: 0,
+  stream: 'open',
+  waiting: [],
+  ...given,
+});
+export const parked = (given: Given<'parked'> = {}): StateNamed<'parked'> => ({
+  name: 'parked',
+  round: 3,
+  consumed: CONSUMED,
+  open: [env],
+  stream: 'open',
+  waiting: [],
+  ...given,
+});
+export const idle = (given: Given<'idle'> = {}): StateNamed<'idle'> => ({
+  name: 'idle',
+  round: 3,
+  consumed: CONSUMED,
+  stream: 'open',
+  waiting: [],
+  ...given,
+});
+export const settled = (): StateNamed<'settled'> => ({
+  name: 'settled',
+  round: 3,
+  consumed: CONSUMED,
+  outcome,
+});
+export const suspended = (given: Given<'suspended'> = {}): StateNamed<'suspended'> => ({
+  name: 'suspended',
+  round: 3,
+  consumed: CONSUMED,
+  open: [login],
+  ...given,
+});
+/** The same, while its stream is being resumed. */
+export const broken = <State extends Live>(
+  state: State,
+  waiting: readonly RetryEvent[] = [],
+): State => ({
+  ...state,
+  stream: 'broken',
+  waiting,
+});
+export const cancelling = (
+  end: CallEnd,
+  given: Given<'cancelling'> = {},
+): StateNamed<'cancelling'> => ({
+  name: 'cancelling',
+  round: 3,
+  consumed: CONSUMED,
+  end,
+  ...given,
+});
+export const done = (end: CallEnd, given: Given<'done'> = {}): StateNamed<'done'> => ({
+  name: 'done',
+  round: 3,
+  consumed: CONSUMED,
+  end,
+  ...given,
+});
+
+// Events.
+
+export const asked = (request: OpenRequest, atMs = 1_000): CallEvent => ({
+  type: 'asked',
+  request,
+  atMs,
+});
+export const withdrawn = (request: OpenRequest): CallEvent => ({
+  type: 'withdrawn',
+  id: idOf(request),
+});
+export const ended = { type: 'outcome', outcome } as const;
+export const urlsRequired = (mayPark = true): CallEvent => ({
+  type: 'urlsRequired',
+  requests: [login, terms],
+  mayPark,
+});
+export const gathered = (mayPark = true): CallEvent => ({ type: 'gathered', mayPark });
+/** A retry of the current round with leg 9 that answers the given requests. */
+export const retry = (answered: readonly OpenRequest[] = [], given: Partial<RetryEvent> = {}) =>
+  ({
+    type: 'retry',
+    leg: 9,
+    round: 3,
+    answersDigest: 'third',
+    answered: answered.map((request) => request.key),
+    uncovered: [],
+    declined: false,
+    ...given,
+  }) as const;
+/** The last accepted retry once more, with leg 8. */
+export const repetition = retry([], { leg: 8, ...CONSUMED });
+export const repetitionWhileResuming = retry([env], { leg: 8 });
+export const postRefused = (
+  cause: 'unauthorized' | 'unreachable' | 'sessionGone',
+  accepted: readonly OpenRequest[] = [],
+): CallEvent => ({ type: 'postRefused', cause, accepted: accepted.map(idOf) });
+export const drain = (outlivesProcess = false): CallEvent => ({ type: 'drain', outlivesProcess });
+export const legClosed = (leg: LegId): CallEvent => ({ type: 'legClosed', leg });
+export const timeIsUp = (timer: 'run' | 'park' | 'call'): CallEvent => ({ type: 'expired', timer });
+
+// Effects.
+
+export const tell = (legs: readonly LegId[], reply: LegReply): Effect => ({
+  do: 'reply',
+  legs,
+  reply,
+});
+export const tellEnd = (legs: readonly LegId[], end: CallEnd) => tell(legs, { type: 'end', end });
+export const ask = (legs: readonly LegId[], round: number, open: readonly OpenRequest[]) =>
+  tell(legs, { type: 'inputRequired', round, keys: open.map((request) => request.key) });
+export const arm = (timer: TimerName, afterMs: number): Effect => ({ do: 'arm', timer, afterMs });
+export const armGather = (afterMs = 30) => arm('gather', afterMs);
+export const armRun = arm('run', 300_000);
+export const armPark = arm('park', 600_000);
+const armGrace = arm('grace', 2_000);
+export const armRedeliver = arm('redeliver', 120_000);
+export const closeOut = (...requests: OpenRequest[]): Effect => ({ do: 'closeOut', requests });
+const cancelUpstream = (...open: OpenRequest[]): Effect => ({ do: 'cancelUpstream', open });
+export const free = (clean: boolean): Effect => ({ do: 'free', clean });
+export const retryWaiting = (...retries: RetryEvent[]): Effect => ({ do: 'retryWaiting', retries });
+export const leave: Effect = { do: 'leave' };
+export const cancel = (...open: OpenRequest[]): Effect[] => [cancelUpstream(...open), armGrace];
+
+export const LIVE: readonly Live[] = [running(), gathering(), answering(), parked(), idle()];
