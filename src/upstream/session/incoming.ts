@@ -101,9 +101,11 @@ export class IncomingMessages implements TransportListener {
   standaloneOpened(): void {
     if (this.#session.standalone === 'lost') this.#changesMissed();
     this.#session.standalone = 'open';
+    this.#session.questions.streamOpened();
   }
 
   standaloneResumed(gapless: boolean): void {
+    this.#session.questions.streamOpened();
     if (gapless) return;
     this.#changesMissed();
     this.#session.changeListener?.missed();

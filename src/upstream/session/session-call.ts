@@ -144,6 +144,15 @@ export class SessionCall implements RequestExchange {
     return this.#questions?.has(id) === true;
   }
 
+  /** True if the server, where it counts its questions, has asked the call another one after this. */
+  wasAskedSince(id: ServerRequestId): boolean {
+    if (typeof id !== 'number') return false;
+    for (const asked of this.#questions?.keys() ?? []) {
+      if (typeof asked === 'number' && asked > id) return true;
+    }
+    return false;
+  }
+
   async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
     if (this.#questions?.get(id) !== 'passed on')
       await this.#host.respond(this, id, this.#ofTask(reply), headers);

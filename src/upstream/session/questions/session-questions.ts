@@ -31,6 +31,9 @@ export interface SessionQuestionsOptions {
 /** The most calls that are named to another replica: a pointer must stay small. */
 const MAX_BESIDE = 64;
 const MIN_ENDED = 256;
+const MIN_ASKED = 256;
+/** How long after it was opened a stream can bring what it brought before, in ms. */
+const REPEATS_MS = 1_000;
 
 interface UnrelatedQuestions {
   readonly held: HeldQuestions<SessionCall>;
@@ -42,6 +45,9 @@ export class SessionQuestions {
   readonly #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
   readonly #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
+  /** What was asked last on streams that name no call, also by calls that have ended. */
+  readonly #asked = new RecentMap<ServerRequestId, true>(MIN_ASKED);
+  #repeatsUntilMs = 0;
   /** What the server asks on streams that name no call; `null` until it does. */
   #unrelated: UnrelatedQuestions | null = null;
 
@@ -91,13 +97,19 @@ export class SessionQuestions {
 
   /** Takes a question that came just now: passes it on, or holds it. */
   receive({ id, method, params }: ServerRequest): void {
-    if (this.wasAsked(id)) return;
+    if (this.wasAsked(id) || this.#isRepeated(id)) return;
+    this.#asked.set(id, true);
     if (method !== 'roots/list') {
       this.#options.askingStyle.asked('unrelated');
       this.#begun().held.receive({ id, method, params });
     } else if (!this.#begun().roots.receive(id, params)) {
       this.#options.reply(id, unasked(method));
     }
+  }
+
+  /** A stream that names no call was opened, or opened again. */
+  streamOpened(): void {
+    this.#repeatsUntilMs = this.#options.clock.elapsed() + REPEATS_MS;
   }
 
   /** A question came on the stream of its call. */
@@ -179,6 +191,20 @@ export class SessionQuestions {
   clear(): void {
     this.#unrelated?.held.clear();
     this.#unrelated?.roots.clear();
+  }
+
+  /**
+   * True if a stream that was just opened brings a question of before: rmcp repeats there up to 16 messages, with
+   * questions that were answered long ago. In a session that another replica had, it is one if a call that was taken
+   * over was asked another one since: servers count their questions.
+   */
+  #isRepeated(id: ServerRequestId): boolean {
+    const { calls, clock } = this.#options;
+    if (clock.elapsed() >= this.#repeatsUntilMs) return false;
+    if (this.#asked.has(id)) return true;
+    for (const call of calls.values())
+      if (call.resumedStream !== null && call.wasAskedSince(id)) return true;
+    return false;
   }
 
   #begun(): UnrelatedQuestions {
