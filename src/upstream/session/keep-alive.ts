@@ -1,7 +1,8 @@
 /**
  * Pings that keep a server from expiring a session while a call waits for its client. An error reply, and any response of the
  * server that is not a reply, also show that it is there: whether it still has the call, its stream and the answer will show. The
- * server counts as gone if it has forgotten the session, or if two pings in a row fail to reach it or get no response.
+ * server counts as gone if it has forgotten the session, or if two pings in a row fail to reach it or get no response. A server
+ * over stdio that works on a call may have a single thread, and the end of its process shows by itself.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
@@ -21,6 +22,8 @@ export interface KeepAliveOptions {
   /** Sends a ping. Rejects with UpstreamFailure if there is no reply. */
   readonly ping: () => Promise<unknown>;
   readonly isDead: () => boolean;
+  /** Whether the server works on a call, and its end would show by itself. It may reply to nothing meanwhile. */
+  readonly isWorking?: () => boolean;
   /** Called when the server is gone. */
   readonly gone: (failure: UpstreamFailure) => void;
 }
@@ -63,14 +66,16 @@ export class KeepAlive {
   }
 
   async #ping(): Promise<void> {
-    const { ping, gone } = this.#options;
+    const { ping, gone, isWorking = () => false } = this.#options;
     const renewals = this.#renewals;
+    const wasWorking = isWorking();
     try {
       await ping();
       this.#missed = 0;
     } catch (error) {
       const failure = asUpstreamFailure(error, true);
-      this.#missed = MISSED.includes(failure.code) ? this.#missed + 1 : 0;
+      const isExcused = failure.code === 'upstream_timeout' && (wasWorking || isWorking());
+      if (!isExcused) this.#missed = MISSED.includes(failure.code) ? this.#missed + 1 : 0;
       if (failure.code === 'unauthorized') this.#refused = renewals;
       if (failure.code === 'session_gone' || this.#missed >= MAX_MISSED_PINGS) gone(failure);
     }

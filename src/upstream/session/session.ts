@@ -338,6 +338,9 @@ export class Session extends SessionState {
       intervalMs: this.#options.pingIntervalMs,
       ping: () => pings.take(() => this.request('ping', {}, this.headers)),
       isDead: () => this.dead,
+      isWorking: () =>
+        this.transport.kind === 'stdio' &&
+        [...this.calls.values()].some(({ hasOpenQuestions }) => !hasOpenQuestions),
       gone: (failure) => this.fail(failure),
     });
   }

@@ -7,6 +7,10 @@ const INTERVAL_MS = 60_000;
 
 /** Pings whose fates are given: answered, or failed with a code. */
 function pinging(...fates: ('answered' | UpstreamFailureCode)[]) {
+  return pingingWhile(() => false, ...fates);
+}
+
+function pingingWhile(isWorking: () => boolean, ...fates: ('answered' | UpstreamFailureCode)[]) {
   const clock = new ManualClock();
   const gone: UpstreamFailureCode[] = [];
   let pings = 0;
@@ -19,6 +23,7 @@ function pinging(...fates: ('answered' | UpstreamFailureCode)[]) {
       if (fate !== 'answered') throw new UpstreamFailure(fate, 'test', { mayHaveActed: true });
     },
     isDead: () => gone.length > 0,
+    isWorking,
     gone: ({ code }) => gone.push(code),
   });
   keepAlive.set(true);
@@ -78,6 +83,31 @@ describe('a server counts as alive', () => {
     },
   );
 });
+
+describe('a server over stdio that works on another call', () => {
+  // Rule keep-alive-6: A ping that a server over stdio leaves without a reply while it works on a call does not count as
+  // missed: its tool may block everything else, and the end of its process shows by itself.
+  test('may leave pings without a reply', async () => {
+    let isWorking = true;
+    const { gone, pass } = pingingWhile(() => isWorking, ...repeated('upstream_timeout', 9));
+    await pass(5);
+    expect(gone).toEqual([]);
+    isWorking = false;
+    await pass(2);
+    expect(gone).toEqual(['upstream_timeout']);
+  });
+
+  // Rule keep-alive-6.
+  test('is gone all the same if it cannot be reached', async () => {
+    const { gone, pass } = pingingWhile(() => true, ...repeated('upstream_unavailable', 2));
+    await pass(2);
+    expect(gone).toEqual(['upstream_unavailable']);
+  });
+});
+
+function repeated(code: UpstreamFailureCode, times: number): UpstreamFailureCode[] {
+  return Array.from({ length: times }, () => code);
+}
 
 describe('credentials that are refused', () => {
   // Rule keep-alive-3: Credentials that are refused in a ping are not sent again, since that could lock a user out;
