@@ -67,8 +67,8 @@ export interface Directory {
    * lost its data. Meanwhile others could claim what this replica had, and what it kept can be gone.
    */
   onLeaseRestored(listener: () => void): void;
-  /** Calls the listener with `up` each time it changes, and with what is wrong (without secrets), or `null`. */
-  onChange(listener: (up: boolean, problem: string | null) => void): void;
+  /** Calls the listener with `up` each time it changes. */
+  onChange(listener: (up: boolean) => void): void;
   /** Gives up the lease and closes the connection. Never throws. */
   close(): Promise<void>;
 }

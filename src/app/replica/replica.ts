@@ -319,9 +319,8 @@ async function openDirectory(
   fleetClock?.onSkew((aheadMs) => {
     log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
   });
-  directory.onChange((_up, problem) =>
-    problem === null ? log.event('directory.up', {}) : log.event('directory.down', { problem }),
-  );
+  directory.onChange((up) => up && log.event('directory.up', {}));
+  directory.outage.onCause((problem) => log.event('directory.down', { problem }));
   const { startWaitMs } = redis;
   const waiting = clock.setTimer(SILENT_WAIT_MS, () =>
     log.event('directory.waiting', { startWaitMs }),

@@ -10,6 +10,7 @@ import {
   type Directory,
 } from '../../model/directory.ts';
 import { findLeases } from './leases.ts';
+import { Outage } from './outage.ts';
 import { OwnLease } from './own-lease.ts';
 import { UnreleasedClaims } from './unreleased-claims.ts';
 import type { ClockSample } from './fleet-clock.ts';
@@ -54,7 +55,9 @@ export class RedisDirectory implements Directory {
   readonly #prefix: string;
   readonly #ownerText: string;
   readonly #leaseMs: number;
-  readonly #listeners: Parameters<Directory['onChange']>[0][] = [];
+  readonly #listeners: ((up: boolean) => void)[] = [];
+  /** Says what is wrong while the store is away. */
+  readonly outage = new Outage();
   readonly #ownLease: OwnLease;
   readonly #unreleased = new UnreleasedClaims();
   /** Called each time that the state of the store may have changed. */
@@ -92,7 +95,7 @@ export class RedisDirectory implements Directory {
     return this.#up;
   }
 
-  onChange(listener: Parameters<Directory['onChange']>[0]): void {
+  onChange(listener: (up: boolean) => void): void {
     this.#listeners.push(listener);
   }
 
@@ -222,17 +225,15 @@ export class RedisDirectory implements Directory {
   }
 
   #unreadable(): DirectoryUnavailable {
-    return new DirectoryUnavailable(
-      'store',
-      `Redis at ${this.#store} holds a claim that this version cannot read`,
-    );
+    return this.#wrong('holds a claim that this version cannot read');
   }
 
   #incomplete(): DirectoryUnavailable {
-    return new DirectoryUnavailable(
-      'store',
-      `Redis at ${this.#store} was unavailable, and some replicas may not have renewed their leases yet`,
-    );
+    return this.#wrong('was unavailable, and some replicas may not have renewed their leases yet');
+  }
+
+  #wrong(problem: string): DirectoryUnavailable {
+    return new DirectoryUnavailable('store', `Redis at ${this.#store} ${problem}`);
   }
 
   async #run<Reply>(command: (redis: RedisClient) => Promise<Reply>): Promise<Reply> {
@@ -316,6 +317,7 @@ export class RedisDirectory implements Directory {
     // Every failure ends with a closed connection; the reason came before it.
     const isReason = error instanceof Error && error.message !== 'Connection is closed.';
     if (isReason || this.#lastError === undefined) this.#lastError = error;
+    if (this.#wasUp && !this.#up) this.outage.goOn(unavailable(error, this.#store));
     for (const check of [...this.#startChecks]) check();
   }
 
@@ -333,8 +335,8 @@ export class RedisDirectory implements Directory {
     for (const check of [...this.#startChecks]) check();
     // A connection that was closed on purpose says nothing about the store.
     if (this.#closed) return;
-    const problem = up ? null : unavailable(cause, this.#store, this.#lastError).message;
-    for (const listener of this.#listeners) listener(up, problem);
+    if (!up) this.outage.begin(unavailable(cause, this.#store, this.#lastError));
+    for (const listener of this.#listeners) listener(up);
   }
 
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */

@@ -45,12 +45,26 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('is told with its cause, also while Redis only refuses writes', async () => {
       const server = await startServer();
       const { directory } = await startReplica(single(server));
-      const problems: (string | null)[] = [];
-      directory.onChange((_up, problem) => problems.push(problem));
+      const problems: string[] = [];
+      directory.outage.onCause((problem) => problems.push(problem));
       await spy(server).config('SET', 'maxmemory', '1');
       await expect
         .poll(() => problems, HEAL)
         .toEqual([`Redis at redis://127.0.0.1:${server.port} is out of memory (OOM)`]);
+    });
+
+    test('is told again with its cause, if that shows only when the gateway connects again', async () => {
+      const server = await startServer();
+      const { directory } = await startReplica(single(server));
+      const problems: string[] = [];
+      directory.outage.onCause((problem) => problems.push(problem));
+      const redis = spy(server);
+      await redis.config('SET', 'requirepass', 'another');
+      await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await expect
+        .poll(() => problems.at(-1), HEAL)
+        .toBe(`Redis at redis://127.0.0.1:${server.port} requires a username or password`);
+      expect(problems).toHaveLength(2);
     });
 
     test('after which the data is gone is told to the replica, unlike one that its lease outlived', async () => {
