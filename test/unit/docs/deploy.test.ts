@@ -149,6 +149,14 @@ describe.each([...KUBERNETES, ...RENDERED])('%s', (name) => {
     }
   });
 
+  // One worker that hangs must not make the pod not ready. The primary waits a second for it (`STATUS_TIMEOUT_MS`).
+  test.each(['livenessProbe', 'readinessProbe'])(
+    'gives the %s longer than a worker has',
+    (probe) => {
+      expect(Number(member(gateway, probe)['timeoutSeconds'])).toBeGreaterThan(1);
+    },
+  );
+
   test('selects its own pods everywhere', () => {
     const selector = member(ofKind('Deployment'), 'spec', 'selector', 'matchLabels');
     expect(member(ofKind('Deployment'), 'spec', 'template', 'metadata', 'labels')).toMatchObject(
