@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 
 describe('the dashboard and the alert rules', () => {
-  test('exist', () => expect([panels.length, rules.length]).toEqual([35, 21]));
+  test('exist', () => expect([panels.length, rules.length]).toEqual([38, 21]));
 
   // Rule dashboards-1: Every metric that the Grafana dashboard and the alert rules name is in a scrape.
   test.each(expressions)('name metrics that exist: $of, $expr', ({ expr }) => {
