@@ -134,6 +134,15 @@ export class SessionState implements CallHost {
     return this.wasKnown || this.#hasCarriedCall;
   }
 
+  get standaloneStreamOpen(): boolean {
+    return this.standalone === 'open';
+  }
+
+  /** Whether what belongs to no request can come: the standalone stream is open, or it opens with the first message. */
+  get canPush(): boolean {
+    return this.standaloneStreamOpen || this.transport.standaloneHeld;
+  }
+
   get visits(): UrlVisits {
     return (this.#visits ??= new UrlVisits());
   }

@@ -114,15 +114,6 @@ export class Session extends SessionState {
     return this.transport.numbersEvents === true;
   }
 
-  get standaloneStreamOpen(): boolean {
-    return this.standalone === 'open';
-  }
-
-  /** Whether what belongs to no request can come: the standalone stream is open, or it opens with the first message. */
-  get canPush(): boolean {
-    return this.standaloneStreamOpen || this.transport.standaloneHeld;
-  }
-
   get dead(): boolean {
     return this.failure !== null;
   }
