@@ -85,9 +85,3 @@ export function parseAddress(text: string): ListenAddress | null {
 export function formatAddress({ host, port }: ListenAddress): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
-
-/** Tells whether only this machine can reach a host. */
-export function isLoopback(host: string): boolean {
-  const name = host.replace(/^\[|\]$/g, '').toLowerCase();
-  return name === 'localhost' || name === '::1' || /^127\.\d+\.\d+\.\d+$/.test(name);
-}

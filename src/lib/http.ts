@@ -11,12 +11,12 @@ function refuseSchema(): never {
   throw new Error('routes of the gateway have no JSON schemas');
 }
 
-const LOOPBACK_NAMES: readonly string[] = ['localhost', '::1', '[::1]'];
+const LOOPBACK_NAMES: readonly string[] = ['localhost', '::1'];
 const LOOPBACK_IPV4 = /^(?:::ffff:)?127(?:\.\d{1,3}){3}$/;
 
-/** Returns true for the loopback names and addresses. */
+/** Returns true for the loopback names and addresses, which only this machine can reach. An IPv6 address may be in brackets. */
 export function isLoopbackHost(host: string): boolean {
-  const name = host.toLowerCase();
+  const name = host.replace(/^\[|\]$/g, '').toLowerCase();
   return LOOPBACK_NAMES.includes(name) || name.endsWith('.localhost') || LOOPBACK_IPV4.test(name);
 }
 

@@ -2,7 +2,8 @@
 import { existsSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 import type { Config, RouteConfig } from '../schema.ts';
-import { formatAddress, isLoopback } from '../units.ts';
+import { isLoopbackHost } from '../../lib/http.ts';
+import { formatAddress } from '../units.ts';
 import type { FieldPath, Problem } from './problem.ts';
 
 /**
@@ -32,7 +33,7 @@ export function adviseOn(
 }
 
 function adviseOnListener({ listen, identity, seal }: Config): Problem[] {
-  if (isLoopback(listen.host)) return [];
+  if (isLoopbackHost(listen.host)) return [];
   const at = `${formatAddress(listen)} is open to the network`;
   const problems: Problem[] = [];
   if (identity.source === 'none') {
@@ -47,7 +48,7 @@ function adviseOnListener({ listen, identity, seal }: Config): Problem[] {
 }
 
 function adviseOnActions({ admin, adminActions }: Config): Problem[] {
-  if (adminActions === 'none' || admin === null || isLoopback(admin.host)) return [];
+  if (adminActions === 'none' || admin === null || isLoopbackHost(admin.host)) return [];
   const text = `${formatAddress(admin)} is open to the network: anyone who reaches it can cancel calls: use a loopback address, or adminActions: none`;
   return [{ path: ['adminActions'], text }];
 }
@@ -71,7 +72,7 @@ function adviseOnIdentity({ identity, edge }: Config): Problem[] {
   }
   const problems: Problem[] = [];
   const { url } = identity.jwks;
-  if (url?.protocol === 'http:' && !isLoopback(url.hostname)) {
+  if (url?.protocol === 'http:' && !isLoopbackHost(url.hostname)) {
     const text =
       'the keys are fetched without TLS: anyone who can change them in transit can forge tokens';
     problems.push({ path: ['identity', 'jwks', 'url'], text });
@@ -92,7 +93,7 @@ function adviseOnIdentity({ identity, edge }: Config): Problem[] {
 function adviseOnAnonymous({ listen, identity, edge, routes }: Config): Problem[] {
   const key = edge.trustedProxies.length > 0 ? 'trustedProxies' : 'allowedHosts';
   // The names of hosts count on loopback only.
-  if (key === 'allowedHosts' && (edge[key].length === 0 || !isLoopback(listen.host))) return [];
+  if (key === 'allowedHosts' && (edge[key].length === 0 || !isLoopbackHost(listen.host))) return [];
   const costs = ({ sessions, upstream }: RouteConfig) =>
     sessions.scope === null && upstream.era !== 'modern';
   const canBeAnonymous =

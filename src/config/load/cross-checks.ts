@@ -1,7 +1,8 @@
 /** Rules between several fields of a configuration. */
 import { namedRoute } from '../../identity/protected-resource.ts';
 import { dialectPaths, type Config, type RouteConfig } from '../schema.ts';
-import { formatAddress, isLoopback, type ListenAddress, formatDuration } from '../units.ts';
+import { isLoopbackHost } from '../../lib/http.ts';
+import { formatAddress, type ListenAddress, formatDuration } from '../units.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
 import type { Problem } from './problem.ts';
 
@@ -219,8 +220,8 @@ function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Pr
   const { url } = route.upstream;
   if (url === null) return [];
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-  const here = isLoopback(listen.host) || isWildcard(listen.host);
-  if (!here || !isLoopback(url.hostname) || port !== listen.port) return [];
+  const here = isLoopbackHost(listen.host) || isWildcard(listen.host);
+  if (!here || !isLoopbackHost(url.hostname) || port !== listen.port) return [];
   const text = `expected the address of the legacy server, got that of the gateway itself (${formatAddress(listen)})`;
   return [{ path: ['routes', index, 'upstream', 'url'], text, reads: [['listen']] }];
 }
@@ -239,7 +240,7 @@ function checkCallers(
       'expected no publicUrl, since a server over stdio (upstream.command) takes no tokens';
     return [{ path: ['routes', index, 'publicUrl'], text }];
   }
-  const isOpen = !isLoopback(listen.host) && identity.source === 'none';
+  const isOpen = !isLoopbackHost(listen.host) && identity.source === 'none';
   if (upstream.process === null || !isOpen || sessions.scope === 'shared') return [];
   const text = `expected shared, or an identity, since upstream.command runs a process for each caller and callers on ${formatAddress(listen)} cannot be told apart (or listen on loopback), got ${sessions.scope ?? 'nothing'}`;
   return [{ path: ['routes', index, 'sessions', 'scope'], text }];

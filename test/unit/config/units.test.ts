@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   formatAddress,
-  isLoopback,
   parseAddress,
   formatByteSize,
   parseByteSize,
@@ -119,15 +118,4 @@ describe('addresses', () => {
   test('IPv6 is written with brackets', () => {
     expect(formatAddress({ host: '::1', port: 1 })).toBe('[::1]:1');
   });
-
-  test.each(['localhost', '127.0.0.1', '127.9.9.9', '::1', '[::1]'])('%s is loopback', (host) => {
-    expect(isLoopback(host)).toBe(true);
-  });
-
-  test.each(['0.0.0.0', '::', '10.0.0.1', '127.0.0.1.example.com', 'localhost.example'])(
-    '%s is not loopback',
-    (host) => {
-      expect(isLoopback(host)).toBe(false);
-    },
-  );
 });
