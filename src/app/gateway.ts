@@ -1,5 +1,5 @@
 /** A gateway, created from its configuration: started, drained, closed. */
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
@@ -139,7 +139,7 @@ export async function openGateway(
   const services = await openServices(config, telemetry, shares);
   const { shared } = services;
   const { clock, log, openResponses, replica } = shared;
-  const listener = new PublicListener({ ...CLIENT_TIMEOUTS, ...timeouts });
+  const listener = new PublicListener({ ...CLIENT_TIMEOUTS, ...timeouts }, stalledLog(shared));
   limitConnections(listener.server, shared);
   const generations = new Generations(routes, services, listener);
   const first = await generations.create(config);
@@ -226,6 +226,15 @@ export async function openGateway(
     },
     close,
   };
+}
+
+/** Creates a function to call with each request whose response is cut, since its client reads nothing of it. */
+function stalledLog({ clock, log }: SharedServices): (request: IncomingMessage) => void {
+  return throttledLog(clock, ({ url = '', socket: { remoteAddress: client } }, requests) => {
+    // The query can have a token in it.
+    const path = url.split('?', 1)[0] ?? '';
+    log.event('edge.client_stalled', { path, ...(client && { client }), requests });
+  });
 }
 
 /** Limits the connections of all processes that share the counts, and logs that some are refused. */

@@ -51,11 +51,18 @@ export class OpenResponses {
  * Closes the connection if bytes of this response wait and the client reads none of them. A stream with
  * nothing to send can stay silent.
  * @param afterMs how long the client can read nothing, in ms
+ * @param onCut called before it is closed for that
  */
-export function cutWhenStalled(response: ServerResponse, afterMs: number): void {
+export function cutWhenStalled(
+  response: ServerResponse,
+  afterMs: number,
+  onCut: () => void = () => {},
+): void {
   // The progress of a write counts as socket activity, so the timeout means that there was none.
   response.setTimeout(afterMs, () => {
-    if (response.writableLength > 0) response.destroy();
+    if (response.writableLength === 0) return;
+    onCut();
+    response.destroy();
   });
 }
 

@@ -67,6 +67,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'edge.refused': 'warn',
   'edge.wrong_path': 'warn',
   'edge.connection_limit': 'warn',
+  'edge.client_stalled': 'warn',
   'edge.rejected': 'debug',
   'edge.failed': 'error',
 };
@@ -152,6 +153,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'a client of 2026-07-28 sent a request to a path that no route has, so its calls are not parked: give it the URL with one of these paths, without a slash at the end. Logged at most once a minute',
   'edge.connection_limit':
     'limits.maxConnections is reached: further connections are closed at once. Logged at most once a minute',
+  'edge.client_stalled':
+    'a client read nothing of its response for 60 s, while more of it waited: its connection was closed, and it did not get the rest. Logged at most once a minute',
   'relay.failed':
     'the replica that owns the call, or has the session of a new call, did not accept the request; the gateway tries another way, if there is one',
   'directory.waiting':

@@ -223,6 +223,8 @@ export interface LogEvents {
   'edge.wrong_path': { path: string; paths: string; requests: number };
   /** `refused`: how many connections since the last line. `client`: the address of the latest, if it is known. */
   'edge.connection_limit': { refused: number; client?: string };
+  /** `requests`: how many since the last line. `client`: the address of the latest, if it is known. */
+  'edge.client_stalled': { path: string; client?: string; requests: number };
   /** `client`: its address, if it is known. */
   'edge.rejected': {
     method: string;

@@ -4,7 +4,7 @@
  */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { WITHOUT_SCHEMAS, cutWhenStalled, isLoopbackHost } from '../../lib/http.ts';
+import { WITHOUT_SCHEMAS, isLoopbackHost } from '../../lib/http.ts';
 import { publicPaths } from '../../config/schema.ts';
 import { Guard } from '../../edge/http/guard.ts';
 import { refusalReason, NO_SUCH_PATH } from '../../edge/response-writer.ts';
@@ -108,8 +108,8 @@ function createFramework({ config, connections }: PublicServices): FastifyInstan
     return503OnClosing: false,
     exposeHeadRoutes: false,
   });
-  app.addHook('onRequest', (_request, { raw }, next) => {
-    cutWhenStalled(raw, connections.writeStallMs);
+  app.addHook('onRequest', ({ raw: request }, { raw: response }, next) => {
+    connections.cutWhenStalled(request, response);
     next();
   });
   return app;

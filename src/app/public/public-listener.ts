@@ -1,5 +1,5 @@
 /** The public listener: the connections of clients. What serves their requests is replaced by a reload (`public-app.ts`). */
-import type { RequestListener, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { WITHOUT_SCHEMAS } from '../../lib/http.ts';
 import { ClientConnections, type ClientTimeouts } from '../../edge/http/connection.ts';
@@ -14,8 +14,9 @@ export class PublicListener {
   readonly #open = new Members<ServerResponse>();
   #isStopping = false;
 
-  constructor(timeouts: ClientTimeouts) {
-    const connections = new ClientConnections(timeouts.writeStallMs);
+  /** @param onStalled called with a request whose response is cut, since its client reads nothing of it */
+  constructor(timeouts: ClientTimeouts, onStalled: (request: IncomingMessage) => void) {
+    const connections = new ClientConnections(timeouts.writeStallMs, onStalled);
     this.connections = connections;
     this.#app = fastify({
       logger: false,

@@ -10,6 +10,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { Socket } from 'node:net';
+import { cutWhenStalled } from '../../lib/http.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { refusalBody } from '../response-writer.ts';
 
@@ -58,14 +59,20 @@ interface ClientExchange {
 
 /** The connections of clients, with their requests that have no response yet. */
 export class ClientConnections {
-  /** How long bytes can wait for a client that reads nothing. */
-  readonly writeStallMs: number;
+  /** How long bytes can wait for a client that reads nothing, in ms. */
+  readonly #writeStallMs: number;
+  readonly #onStalled: (request: IncomingMessage) => void;
   /** The last exchange of a connection, after those before it whose response is not sent. */
   readonly #exchanges = new WeakMap<Socket, ClientExchange[]>();
   readonly #waitForContinue = new WeakSet<ServerResponse>();
 
-  constructor(writeStallMs: number) {
-    this.writeStallMs = writeStallMs;
+  /**
+   * @param writeStallMs how long bytes can wait for a client that reads nothing, in ms
+   * @param onStalled called with the request whose response is cut for that
+   */
+  constructor(writeStallMs: number, onStalled: (request: IncomingMessage) => void) {
+    this.#writeStallMs = writeStallMs;
+    this.#onStalled = onStalled;
   }
 
   /**
@@ -83,10 +90,18 @@ export class ClientConnections {
       server.emit('request', request, response);
     });
     // The progress of a write counts as activity, so that a timeout means that there was none.
-    server.setTimeout(this.writeStallMs, (socket: Socket) => {
+    server.setTimeout(this.#writeStallMs, (socket: Socket) => {
       // A stream with nothing to send can stay silent.
-      if (socket.writableLength > 0 || this.#isIdle(socket)) socket.destroy();
+      const isStalled = socket.writableLength > 0;
+      const unread = isStalled ? this.#unfinishedOf(socket)[0] : undefined;
+      if (unread !== undefined) this.#onStalled(unread.request);
+      if (isStalled || this.#isIdle(socket)) socket.destroy();
     });
+  }
+
+  /** Cuts a response whose client reads nothing of what waits for it. The framework sets a timeout of its own for each. */
+  cutWhenStalled(request: IncomingMessage, response: ServerResponse): void {
+    cutWhenStalled(response, this.#writeStallMs, () => this.#onStalled(request));
   }
 
   /**
@@ -118,10 +133,15 @@ export class ClientConnections {
     exchanges.push({ request, response });
   }
 
+  /** Returns the exchanges of a connection whose response is not sent whole. */
+  #unfinishedOf(socket: Socket): readonly ClientExchange[] {
+    const exchanges = this.#exchanges.get(socket) ?? [];
+    return exchanges.filter(({ response }) => !response.writableFinished);
+  }
+
   /** Returns true between two requests. For the first one, the limits of requests hold. */
   #isIdle(socket: Socket): boolean {
-    const exchanges = this.#exchanges.get(socket);
-    return exchanges?.every(({ response }) => response.writableFinished) ?? false;
+    return this.#exchanges.has(socket) && this.#unfinishedOf(socket).length === 0;
   }
 
   /**

@@ -126,6 +126,7 @@ describe('a connection', () => {
 
 describe('a client that does not read', () => {
   const padding = 'x'.repeat(64 * 1024);
+  const STALLED = { path: '/mcp', client: '127.0.0.1', requests: 1 };
 
   /** Fills the client's side until nothing moves any more, without end. */
   const flood: Answer = ({ body }, response) => {
@@ -151,8 +152,9 @@ describe('a client that does not read', () => {
     });
 
   // Rule http-10: A client that reads is never disconnected, however slowly it reads. One that reads nothing for 60 s
-  // while data waits for it counts as gone: its call is cancelled upstream. A listener is disconnected as well when
-  // 256 KiB wait for it, since the stream of its server is shared and cannot be paused.
+  // while data waits for it counts as gone: its call is cancelled upstream, and the log says so
+  // (`edge.client_stalled`). A listener is disconnected as well when 256 KiB wait for it, since the stream of its server is
+  // shared and cannot be paused.
   test('its stream is cut after a while, and the call cancelled', async () => {
     const field = await ground({ timeouts: SHORT }, flood);
     const { client, server } = await openBoth(field.url);
@@ -161,6 +163,7 @@ describe('a client that does not read', () => {
     await Promise.all([closed(server), field.upstream.saw(isCancelled)]);
     client.destroy();
     await expectIdle(field);
+    expect(field.gateway.log.named('edge.client_stalled')).toEqual([STALLED]);
   });
 
   // Rule http-10.
@@ -177,6 +180,7 @@ describe('a client that does not read', () => {
     client.resume();
     await closed(client);
     expect(client.bytesRead).toBeLessThan(text.length);
+    expect(field.gateway.log.named('edge.client_stalled')).toEqual([STALLED]);
     await expectUnharmed(field);
   });
 
