@@ -1,6 +1,7 @@
 /** A gateway, created from its configuration: started, drained, closed. */
 import type { IncomingMessage, Server } from 'node:http';
 import { systemClock, type Clock } from '../lib/clock.ts';
+import { pathOf } from '../lib/http.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
@@ -230,10 +231,8 @@ export async function openGateway(
 
 /** Creates a function to call with each request whose response is cut, since its client reads nothing of it. */
 function stalledLog({ clock, log }: SharedServices): (request: IncomingMessage) => void {
-  return throttledLog(clock, ({ url = '', socket: { remoteAddress: client } }, requests) => {
-    // The query can have a token in it.
-    const path = url.split('?', 1)[0] ?? '';
-    log.event('edge.client_stalled', { path, ...(client && { client }), requests });
+  return throttledLog(clock, ({ url, socket: { remoteAddress: client } }, requests) => {
+    log.event('edge.client_stalled', { path: pathOf(url), ...(client && { client }), requests });
   });
 }
 

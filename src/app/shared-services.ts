@@ -7,7 +7,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Counts, Quota } from '../lib/counts.ts';
 import type { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { RateStore } from '../limits/rates.ts';
-import type { LimitName } from '../model/limited.ts';
+import type { AdmissionLimit, LimitName } from '../model/limited.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import type { Tracer } from '../ops/tracing.ts';
@@ -46,7 +46,7 @@ export interface SharedServices {
   /** Called for each request that a limit refuses. */
   readonly limited: (route: string, limit: LimitName) => void;
   /** Returns the limit by which this process needs no more work now; `null` if it can do more. */
-  readonly overloadedBy: () => LimitName | null;
+  readonly overloadedBy: () => AdmissionLimit | null;
 }
 
 /** What the public side needs besides: the callers, their connections, and the configuration that it is for. */

@@ -20,6 +20,11 @@ export function isLoopbackHost(host: string): boolean {
   return LOOPBACK_NAMES.includes(name) || name.endsWith('.localhost') || LOOPBACK_IPV4.test(name);
 }
 
+/** Returns the path of a request target. Logs have no query: it can have a token in it. */
+export function pathOf(target = ''): string {
+  return target.split('?', 1)[0] ?? '';
+}
+
 /** Responses that have not reached their clients: a drain waits for them. */
 export class OpenResponses {
   #count = 0;

@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { type Counts, Quota } from '../lib/counts.ts';
-import { limited, type LimitName } from '../model/limited.ts';
+import { limited, type AdmissionLimit } from '../model/limited.ts';
 import type { Failure } from '../model/request.ts';
 import { RateLimit, type Rate, type RateStore } from './rates.ts';
 
@@ -28,13 +28,13 @@ export interface AdmissionOptions {
   /** `null` for a server whose connection says nothing. */
   readonly circuit: Pick<CircuitBreaker, 'isOpen' | 'waitMs' | 'admit'> | null;
   /** Returns the limit by which this process needs no more work now; `null` if it can do more. */
-  readonly overloadedBy: () => LimitName | null;
+  readonly overloadedBy: () => AdmissionLimit | null;
   /** `null` to count in memory. */
   readonly store: RateStore | null;
   /** What the workers of this gateway count together. */
   readonly counts: Counts;
   /** Called for each request that is refused. */
-  readonly onRefused: (limit: LimitName) => void;
+  readonly onRefused: (limit: AdmissionLimit) => void;
 }
 
 /** What a request is, as far as limits are concerned. */
@@ -55,7 +55,7 @@ export type AdmissionVerdict =
   | { readonly type: 'admitted'; readonly done: (() => void) | null }
   | {
       readonly type: 'refused';
-      readonly limit: LimitName;
+      readonly limit: AdmissionLimit;
       readonly retryAfterMs: number;
       readonly failure: Failure;
     };
@@ -67,7 +67,7 @@ interface Tool {
 }
 
 interface NamedRate {
-  readonly name: LimitName;
+  readonly name: AdmissionLimit;
   readonly limit: RateLimit;
   readonly isPerPrincipal: boolean;
 }
@@ -154,7 +154,11 @@ export class Admission {
     return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);
   }
 
-  #refuse({ isCall }: AdmissionRequest, limit: LimitName, retryAfterMs: number): AdmissionVerdict {
+  #refuse(
+    { isCall }: AdmissionRequest,
+    limit: AdmissionLimit,
+    retryAfterMs: number,
+  ): AdmissionVerdict {
     this.#options.onRefused(limit);
     const failure = limited(limit, retryAfterMs, isCall);
     return { type: 'refused', limit, retryAfterMs, failure };

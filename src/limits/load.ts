@@ -3,7 +3,7 @@ import { totalmem } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import type { Clock } from '../lib/clock.ts';
-import type { LimitName } from '../model/limited.ts';
+import type { AdmissionLimit } from '../model/limited.ts';
 
 /** The operator's limits; `null` for none. */
 export interface LoadLimits {
@@ -25,7 +25,7 @@ export class Load {
   }
 
   /** Call it for each request. @returns the limit by which no more work can come now; `null` if it can */
-  readonly exceeds = (): LimitName | null => {
+  readonly exceeds = (): AdmissionLimit | null => {
     const { maxMemoryPercent } = this.#limits;
     if (maxMemoryPercent !== null && this.#memory.isShort(maxMemoryPercent)) {
       return 'limits.maxMemoryPercent';

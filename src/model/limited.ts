@@ -2,24 +2,10 @@
 import { callFailure, requestFailure } from './failures.ts';
 import type { Failure } from './request.ts';
 
-/** What refuses requests, by its key in the configuration. */
-export const LIMIT_NAMES = [
-  'limits.maxMemoryPercent',
-  'limits.maxEventLoopDelay',
-  'limits.maxRunningCalls',
-  'upstream.circuitBreaker',
-  'limits.rate',
-  'limits.ratePerPrincipal',
-  'limits.tools.rate',
-  'limits.tools.ratePerPrincipal',
-  'limits.tools.maxRunning',
-] as const;
-export type LimitName = (typeof LIMIT_NAMES)[number];
-
+/** What keeps requests from the server, by its key in the configuration. */
 const REASONS = {
   'limits.maxMemoryPercent': ['overloaded', 'The gateway has nearly used up its memory'],
   'limits.maxEventLoopDelay': ['overloaded', 'The gateway is overloaded'],
-  'limits.maxRunningCalls': ['overloaded', 'The gateway is at its limit of running calls'],
   'upstream.circuitBreaker': ['circuit_open', 'The server does not respond'],
   'limits.rate': ['rate_limited', 'Too many requests to this server'],
   'limits.ratePerPrincipal': ['rate_limited', 'Too many requests of this caller'],
@@ -27,12 +13,20 @@ const REASONS = {
   'limits.tools.ratePerPrincipal': ['rate_limited', 'Too many calls of this tool by this caller'],
   'limits.tools.maxRunning': ['tool_busy', 'The maximum number of calls of this tool is running'],
 } as const;
+export type AdmissionLimit = keyof typeof REASONS;
+
+/** All limits of requests. Beyond the last one calls do not begin, whose failures are `OVERLOADED` and `OVERLOADED_FOR_RETRY`. */
+export const LIMIT_NAMES = [
+  ...(Object.keys(REASONS) as AdmissionLimit[]),
+  'limits.maxRunningCalls',
+] as const;
+export type LimitName = (typeof LIMIT_NAMES)[number];
 
 /**
  * Builds the failure of a request that was not sent to the server.
  * @param isCall false if the request has no effects
  */
-export function limited(limit: LimitName, retryAfterMs: number, isCall: boolean): Failure {
+export function limited(limit: AdmissionLimit, retryAfterMs: number, isCall: boolean): Failure {
   const [reason, cause] = REASONS[limit];
   const problem = `${cause} (${limit}); try again in ${secondsOf(retryAfterMs)} s`;
   const more = { limit, retryAfterMs };
@@ -40,7 +34,7 @@ export function limited(limit: LimitName, retryAfterMs: number, isCall: boolean)
 }
 
 /** Returns the HTTP status of the same refusal, for requests that are passed through. */
-export function statusOfLimit(limit: LimitName): 429 | 503 {
+export function statusOfLimit(limit: AdmissionLimit): 429 | 503 {
   const [reason] = REASONS[limit];
   return reason === 'overloaded' || reason === 'circuit_open' ? 503 : 429;
 }

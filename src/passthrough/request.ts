@@ -5,6 +5,7 @@
 import { Transform, type Readable } from 'node:stream';
 import { validateHeaderName, validateHeaderValue, type IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { pathOf } from '../lib/http.ts';
 
 export const INVALID_TARGET =
   'Invalid request target: expected a path without dot segments or encoded slashes';
@@ -17,7 +18,7 @@ export const INVALID_TARGET =
  */
 export function plainPath(requestTarget: string): string | null {
   if (requestTarget.includes('#')) return null;
-  const path = requestTarget.split('?', 1)[0] ?? '';
+  const path = pathOf(requestTarget);
   const origin = 'http://upstream.invalid';
   const url = path.startsWith('/') ? URL.parse(path, origin) : null;
   if (url?.origin !== origin || url.pathname !== path) return null;

@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { pathOf } from '../lib/http.ts';
 
 /** Seals for the caller of a request, and opens what was sealed for that caller. */
 export interface SessionSealing {
@@ -118,6 +119,5 @@ export function sealedEndpoint(
   const url = URL.parse(endpoint, upstream.href);
   if (url?.origin !== upstream.origin) return endpoint;
   const sealed = sealing.seal('endpoint', `${url.pathname}${url.search}`, request);
-  const [path = ''] = (request.raw.url ?? '').split('?', 1);
-  return sealed === null ? null : `${path}?${SESSION_PARAMETER}=${sealed}`;
+  return sealed === null ? null : `${pathOf(request.raw.url)}?${SESSION_PARAMETER}=${sealed}`;
 }

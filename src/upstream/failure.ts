@@ -109,7 +109,7 @@ export function isOutOfFiles(error: unknown): boolean {
 }
 
 const OUT_OF_FILES = new Set(['EMFILE', 'ENFILE']);
-const NO_FILES = 'the gateway may open no more files, see gateway.few_open_files (ulimit -n)';
+const NO_FILES = 'the gateway has reached its limit of open files: raise it (ulimit -n)';
 
 /** True for a connection that was established and broke. */
 export function isBrokenConnection(error: unknown): boolean {

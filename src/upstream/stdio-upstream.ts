@@ -131,7 +131,7 @@ export class StdioUpstream implements LegacyServer {
       leave?.();
       throw error;
     });
-    const { initializeResult: initialized, standaloneStreamOpen: hasStream } = session;
+    const { initializeResult: initialized, canPush: hasStream } = session;
     // No credentials of callers reach a process.
     this.#lastGreeting = { headers: '{}', initialized, hasStream };
     this.#options.onDetected?.('stdio', 'configured');

@@ -4,6 +4,7 @@ import { publicPaths, type Config } from '../../config/schema.ts';
 import { allowOrigin, isPreflight, respondToPreflight } from '../../edge/http/guard.ts';
 import { refuse, sendJson } from '../../edge/response-writer.ts';
 import { protectedResource, type ProtectedResource } from '../../identity/protected-resource.ts';
+import { pathOf } from '../../lib/http.ts';
 import { ROOT_METADATA_PATH } from '../../protocol/protected-resource.ts';
 import type { PublicServices } from '../shared-services.ts';
 
@@ -34,7 +35,7 @@ export function serveOwnMetadata(app: FastifyInstance, { config }: PublicService
     const response = reply.hijack().raw;
     if (raw.headers.origin !== undefined) allowOrigin(response, raw.headers.origin);
     if (isPreflight(raw)) return respondToPreflight(raw, response, []);
-    const document = documents.get(url.split('?')[0] ?? '');
+    const document = documents.get(pathOf(url));
     if (document === undefined) return refuse(response, 404, 'Not found');
     sendJson(response, 200, document);
   };

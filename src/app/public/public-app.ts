@@ -4,7 +4,7 @@
  */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { WITHOUT_SCHEMAS, isLoopbackHost } from '../../lib/http.ts';
+import { WITHOUT_SCHEMAS, isLoopbackHost, pathOf } from '../../lib/http.ts';
 import { publicPaths } from '../../config/schema.ts';
 import { Guard } from '../../edge/http/guard.ts';
 import { refusalReason, NO_SUCH_PATH } from '../../edge/response-writer.ts';
@@ -139,7 +139,7 @@ function createGuard(routes: readonly Route[], shared: PublicServices): Guard {
   });
 }
 
-/** Logs a request to which the gateway itself responded with an error. The query is left out: it can have a token in it. */
+/** Logs a request to which the gateway itself responded with an error. */
 function logRefusal(
   { log, identity }: PublicServices,
   request: IncomingMessage,
@@ -147,11 +147,11 @@ function logRefusal(
 ): void {
   const problem = refusalReason(response);
   if (problem === undefined) return;
-  const { method = '', url = '' } = request;
+  const { method = '', url } = request;
   const client = identity.addressOf(request);
   log.event('edge.rejected', {
     method,
-    path: url.split('?', 1)[0] ?? '',
+    path: pathOf(url),
     status: response.statusCode,
     problem,
     ...(client !== undefined && { client }),

@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
 import { BODY_TOO_LARGE, NO_SUCH_PATH, refuse } from '../response-writer.ts';
-import { isLoopbackHost } from '../../lib/http.ts';
+import { isLoopbackHost, pathOf } from '../../lib/http.ts';
 import { indexOfName } from './header-fields.ts';
 
 export interface GuardOptions {
@@ -46,7 +46,7 @@ export class Guard {
     const { paths, strayed } = this.#options;
     app.addHook('onRequest', (request, reply, next) => {
       // As the router compares paths: after decoding. A method without a handler has no route.
-      const sentTo = request.url.split('?', 1)[0] ?? '';
+      const sentTo = pathOf(request.url);
       const isMcp = paths.includes(request.routeOptions.url ?? sentTo);
       if (!this.passes(request.raw, reply.raw, isMcp)) return void reply.hijack();
       if (!isMcp && isModernPost(request.raw)) strayed(sentTo);
