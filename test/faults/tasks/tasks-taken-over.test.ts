@@ -79,13 +79,10 @@ function worker(reports: boolean): Tools {
   };
 }
 
-// Rule shared-16: A task that another replica has taken over is cancelled there, and its server is told, also if the replica
-// that had it before still runs its call. That one changes nothing of the task any more.
-test.each([
-  ['reports nothing', false],
-  ['reports its progress', true],
-])('a task whose tool %s is cancelled for good after it was taken over', async (_, reports) => {
-  const { legacy, way, one, other } = await testbed(worker(reports));
+/** A task that works on after its answer, and that the other replica has taken over from the first one, which is cut off. */
+async function workingTakenOver(reports: boolean) {
+  const field = await testbed(worker(reports));
+  const { one, other, way } = field;
   const { response } = await callForTask(one.url, 'greet');
   const { taskId } = response.result;
   await answer(one.url, taskId);
@@ -93,6 +90,16 @@ test.each([
   way.cut();
   await untilTakenOver(other, taskId);
   await sleep(1_000);
+  return { ...field, taskId };
+}
+
+// Rule shared-16: A task that another replica has taken over is cancelled there, and its server is told, also if the replica
+// that had it before still runs its call. That one changes nothing of the task any more.
+test.each([
+  ['reports nothing', false],
+  ['reports its progress', true],
+])('a task whose tool %s is cancelled for good after it was taken over', async (_, reports) => {
+  const { legacy, way, other, taskId } = await workingTakenOver(reports);
   way.mend();
   await sleep(4_000);
   const cancelled = await aboutTask(other.url, 'cancel', taskId);
@@ -124,14 +131,7 @@ test.each([
 ])(
   'a task whose tool %s is cancelled for all by the replica that had it before',
   async (_, reports) => {
-    const { legacy, way, one, other } = await testbed(worker(reports));
-    const { response } = await callForTask(one.url, 'greet');
-    const { taskId } = response.result;
-    await answer(one.url, taskId);
-    await untilTask(one.url, taskId, ['working']);
-    way.cut();
-    await untilTakenOver(other, taskId);
-    await sleep(1_000);
+    const { legacy, way, one, other, taskId } = await workingTakenOver(reports);
     const cancelled = await aboutTask(one.url, 'cancel', taskId);
     expect(cancelled.response.result).toBeDefined();
     way.mend();
