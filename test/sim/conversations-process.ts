@@ -1,0 +1,41 @@
+/**
+ * Runs all conversations, over the `kernel` or over the `model` with the seed given (`reversed`: the last first), and
+ * prints what both ends saw.
+ */
+import { CONVERSATIONS, type Stage } from './network/conversations.ts';
+
+const [where, seed = '1', order] = process.argv.slice(2);
+
+async function inKernel(): Promise<void> {
+  const seen: Record<string, string[]> = {};
+  for (const [title, talk] of Object.entries(CONVERSATIONS)) {
+    await talk(stage((seen[title] = []), (ms) => new Promise((done) => setTimeout(done, ms))));
+  }
+  print({ seen });
+}
+
+async function inModel(): Promise<void> {
+  const { Simulation } = await import('./engine/simulation.ts');
+  await import('./network/tcp-model.ts');
+  setImmediate(() => {
+    const seen: Record<string, string[]> = {};
+    const digests: Record<string, string> = {};
+    const talks = Object.entries(CONVERSATIONS);
+    for (const [title, talk] of order === 'reversed' ? talks.reverse() : talks) {
+      const simulated = new Simulation(`${seed}:${title}`);
+      simulated.run(() => talk(stage((seen[title] = []), (ms) => simulated.sleep(ms))));
+      digests[title] = simulated.digest();
+    }
+    print({ seen, digests });
+  });
+}
+
+function stage(lines: string[], wait: Stage['wait']): Stage {
+  return { note: (...seen) => lines.push(seen.join(' ')), wait };
+}
+
+function print(result: unknown): void {
+  process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));
+}
+
+await (where === 'kernel' ? inKernel() : inModel());

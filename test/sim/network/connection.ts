@@ -1,0 +1,167 @@
+/** One end of a connection in memory: what the kernel would keep for it. */
+import { internals } from '../engine/node-internals.ts';
+import type { Handle } from '../engine/node-internals.ts';
+import { Random } from '../engine/random.ts';
+import { simulation } from '../engine/simulation.ts';
+
+const { codes, streams } = internals;
+/** Bytes that are on their way or unread, at most: what the buffers of two kernels hold. */
+const WINDOW_BYTES = 64 * 1024;
+/** One in so many messages is cut in two. */
+const CUT_ONE_IN = 4;
+
+export interface Address {
+  readonly address: string;
+  readonly port: number;
+}
+
+interface Write {
+  bytes: Buffer;
+  readonly onSent: (status: number) => void;
+}
+
+export class Connection {
+  readonly handle: Handle;
+  owner: string;
+  local: Address | null = null;
+  remote: Address | null = null;
+  peer: Connection | null = null;
+  isReading = false;
+  isClosed = false;
+  /** Whether the other end has ended: `told` when the reader knows. */
+  #end: 'open' | 'ended' | 'reset' | 'told' = 'open';
+  #hasShutDown = false;
+  readonly #unread: Buffer[] = [];
+  #heldBytes = 0;
+  readonly #writes: Write[] = [];
+  #onShutDown: (() => void) | null = null;
+  #lastMs = 0;
+  #noise: Random | null = null;
+
+  constructor(handle: Handle, owner: string) {
+    this.handle = handle;
+    this.owner = owner;
+  }
+
+  /** When the next thing of this end arrives: never before what was sent earlier. */
+  arrivalMs(): number {
+    const delayMs = 0.05 + this.#random().fraction() * 2;
+    this.#lastMs = Math.max(this.#lastMs, simulation().nowMs + delayMs);
+    return this.#lastMs;
+  }
+
+  /** @returns the error, or whether all is on its way (`sent`) or `onSent` says so later */
+  write(bytes: Buffer, onSent: (status: number) => void): number | 'sent' | 'waits' {
+    if (this.peer === null || this.#hasShutDown) return codes.UV_EPIPE;
+    this.#writes.push({ bytes, onSent });
+    this.#send();
+    if (this.#writes.length > 0) return 'waits';
+    return 'sent';
+  }
+
+  shutDown(onShutDown: () => void): void {
+    this.#onShutDown = onShutDown;
+    this.#send();
+  }
+
+  startReading(): void {
+    this.isReading = true;
+    this.#deliverSoon();
+  }
+
+  /** @param isReset whether the other end gets a reset in place of an end */
+  close(isReset: boolean): void {
+    this.isClosed = true;
+    const { peer } = this;
+    for (const { onSent } of this.#writes.splice(0)) {
+      simulation().after(0, () => onSent(codes.UV_ECANCELED), this.owner);
+    }
+    if (peer === null || peer.isClosed) return;
+    const resets = isReset || this.#unread.length > 0;
+    simulation().at(this.arrivalMs(), () => peer.#endWith(resets ? 'reset' : 'ended'));
+  }
+
+  /** Sends what fits in the window, in pieces that the seed cuts. */
+  #send(): void {
+    const { peer } = this;
+    if (peer === null || this.isClosed) return;
+    for (let write = this.#writes[0]; write !== undefined; write = this.#writes[0]) {
+      const freeBytes = WINDOW_BYTES - peer.#heldBytes;
+      const room = Math.min(freeBytes, write.bytes.length);
+      // As TCP does: else each small piece that is read makes room for one small piece, for ever.
+      if (room < write.bytes.length && freeBytes < WINDOW_BYTES / 2) return;
+      const random = this.#random();
+      const size = room > 1 && random.below(CUT_ONE_IN) === 0 ? 1 + random.below(room - 1) : room;
+      const piece = write.bytes.subarray(0, size);
+      write.bytes = write.bytes.subarray(size);
+      peer.#heldBytes += size;
+      simulation().at(this.arrivalMs(), () => peer.#arrive(piece));
+      if (write.bytes.length > 0) continue;
+      this.#writes.shift();
+      const { onSent } = write;
+      simulation().after(0, () => onSent(this.isClosed ? codes.UV_ECANCELED : 0), this.owner);
+    }
+    const onShutDown = this.#onShutDown;
+    if (onShutDown === null) return;
+    this.#onShutDown = null;
+    this.#hasShutDown = true;
+    simulation().at(this.arrivalMs(), () => peer.#endWith('ended'));
+    simulation().after(0, onShutDown, this.owner);
+  }
+
+  #arrive(piece: Buffer): void {
+    if (this.isClosed) {
+      const { peer } = this;
+      if (peer === null || peer.isClosed) return;
+      simulation().at(this.arrivalMs(), () => peer.#endWith('reset'));
+      return;
+    }
+    simulation().log(`${this.remote?.port} > ${this.local?.port} ${piece.length}`);
+    this.#unread.push(piece);
+    this.#deliverSoon();
+  }
+
+  #endWith(end: 'ended' | 'reset'): void {
+    if (this.isClosed || this.#end === 'reset') return;
+    if (this.#end === 'told') {
+      if (end === 'reset') this.#hasShutDown = true;
+      return;
+    }
+    this.#end = end;
+    if (end === 'reset') this.#hasShutDown = true;
+    this.#deliverSoon();
+  }
+
+  #deliverSoon(): void {
+    simulation().after(0, () => this.#deliver(), this.owner);
+  }
+
+  #deliver(): void {
+    if (this.isClosed || !this.isReading) return;
+    const piece = this.#unread.shift();
+    if (piece !== undefined) {
+      this.#heldBytes -= piece.length;
+      this.#read(piece.length, piece);
+      if (this.peer !== null) this.peer.#send();
+      this.#deliverSoon();
+    } else if (this.#end === 'ended' || this.#end === 'reset') {
+      const code = this.#end === 'ended' ? codes.UV_EOF : codes.UV_ECONNRESET;
+      this.#end = 'told';
+      this.#read(code);
+    }
+  }
+
+  #read(countOrError: number, piece?: Buffer): void {
+    streams.streamBaseState[streams.kReadBytesOrError] = countOrError;
+    streams.streamBaseState[streams.kArrayBufferOffset] = 0;
+    this.handle.onread(piece === undefined ? undefined : new Uint8Array(piece).buffer);
+  }
+
+  /** Its own by its ends and not by the order of events, so that a history without one call has no other noise. */
+  #random(): Random {
+    this.#noise ??= new Random(
+      `${simulation().seed}:${this.owner}:${this.local?.port}>${this.remote?.port}`,
+    );
+    return this.#noise;
+  }
+}

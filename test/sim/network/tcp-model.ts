@@ -1,0 +1,177 @@
+/**
+ * TCP in memory: the methods of Node's own handle are replaced, so `net`, `node:http`, undici and ioredis stay as they are.
+ * To import it is to replace them, for the whole process.
+ */
+import { internals } from '../engine/node-internals.ts';
+import type { Handle } from '../engine/node-internals.ts';
+import { ownerNow, simulation, type Simulation } from '../engine/simulation.ts';
+import { type Address, Connection } from './connection.ts';
+
+const { codes, streams, tcp } = internals;
+const methods = tcp.TCP.prototype;
+const closeHandle = methods.close;
+const FIRST_PORT = 20_000;
+
+interface Request {
+  oncomplete(status: number, ...more: unknown[]): void;
+}
+
+/** What one simulation has of listeners and ports. */
+class Ports {
+  readonly listeners = new Map<number, Connection>();
+  next = FIRST_PORT;
+}
+
+const allPorts = new WeakMap<Simulation, Ports>();
+const connections = new WeakMap<Handle, Connection>();
+
+function ports(): Ports {
+  let found = allPorts.get(simulation());
+  if (found === undefined) allPorts.set(simulation(), (found = new Ports()));
+  return found;
+}
+
+function connectionOf(handle: Handle): Connection {
+  let found = connections.get(handle);
+  if (found === undefined) connections.set(handle, (found = new Connection(handle, ownerNow())));
+  return found;
+}
+
+function bind(this: Handle, address: string, port: number): number {
+  connectionOf(this).local = { address, port: port === 0 ? ports().next++ : port };
+  return 0;
+}
+
+function listen(this: Handle): number {
+  const connection = connectionOf(this);
+  connection.local ??= { address: '0.0.0.0', port: ports().next++ };
+  if (ports().listeners.has(connection.local.port)) return codes.UV_EADDRINUSE;
+  ports().listeners.set(connection.local.port, connection);
+  return 0;
+}
+
+function connect(this: Handle, request: Request, address: string, port: number): number {
+  const connection = connectionOf(this);
+  connection.local = { address: '127.0.0.1', port: ports().next++ };
+  connection.remote = { address, port };
+  simulation().at(
+    connection.arrivalMs(),
+    () => {
+      if (connection.isClosed) return;
+      const listener = ports().listeners.get(port);
+      if (listener === undefined) {
+        request.oncomplete(codes.UV_ECONNREFUSED, this, request, false, false);
+        return;
+      }
+      const handle = new tcp.TCP(tcp.constants.SOCKET);
+      const accepted = connectionOf(handle);
+      accepted.owner = listener.owner;
+      accepted.local = { address, port };
+      accepted.remote = connection.local;
+      accepted.peer = connection;
+      connection.peer = accepted;
+      simulation().after(0, () => listener.handle.onconnection(0, handle), listener.owner);
+      request.oncomplete(0, this, request, true, true);
+    },
+    connection.owner,
+  );
+  return 0;
+}
+
+function tell(out: Record<string, unknown>, address: Address | null, failure: number): number {
+  if (address === null) return failure;
+  Object.assign(out, address, { family: 'IPv4' });
+  return 0;
+}
+
+function write(handle: Handle, request: Request, bytes: Buffer): number {
+  const result = connectionOf(handle).write(Buffer.from(bytes), (status) =>
+    request.oncomplete(status, handle, undefined),
+  );
+  // What `onSent` says is heard only if the write is said to be asynchronous.
+  streams.streamBaseState[streams.kBytesWritten] = bytes.length;
+  streams.streamBaseState[streams.kLastWriteWasAsync] = typeof result === 'number' ? 0 : 1;
+  return typeof result === 'number' ? result : 0;
+}
+
+function writeAll(this: Handle, request: Request, chunks: unknown[], areBuffers: boolean): number {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < chunks.length; at += areBuffers ? 1 : 2) {
+    const chunk = chunks[at] as Buffer | string;
+    const encoding = chunks[at + 1] as BufferEncoding;
+    parts.push(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk);
+  }
+  return write(this, request, Buffer.concat(parts));
+}
+
+function close(handle: Handle, isReset: boolean, callback?: () => void): void {
+  const connection = connectionOf(handle);
+  if (connection.isClosed) return;
+  const { local } = connection;
+  if (local !== null && ports().listeners.get(local.port) === connection) {
+    ports().listeners.delete(local.port);
+  }
+  connection.close(isReset);
+  closeHandle.call(handle);
+  if (callback !== undefined) simulation().after(0, () => callback.call(handle), connection.owner);
+}
+
+function writeText(encoding: BufferEncoding) {
+  return function (this: Handle, request: Request, text: string): number {
+    return write(this, request, Buffer.from(text, encoding));
+  };
+}
+
+const nothing = (): number => 0;
+
+Object.assign(methods, {
+  // Else the HTTP parser reads from the real handle.
+  isStreamBase: undefined,
+  setNoDelay: nothing,
+  setKeepAlive: nothing,
+  setTypeOfService: nothing,
+  setBlocking: nothing,
+  ref: nothing,
+  unref: nothing,
+  hasRef: () => true,
+  bind,
+  bind6: bind,
+  listen,
+  connect,
+  connect6: connect,
+  getsockname(this: Handle, out: Record<string, unknown>) {
+    return tell(out, connectionOf(this).local, codes.UV_EINVAL);
+  },
+  getpeername(this: Handle, out: Record<string, unknown>) {
+    return tell(out, connectionOf(this).remote, codes.UV_ENOTCONN);
+  },
+  readStart(this: Handle) {
+    connectionOf(this).startReading();
+    return 0;
+  },
+  readStop(this: Handle) {
+    connectionOf(this).isReading = false;
+    return 0;
+  },
+  writeBuffer(this: Handle, request: Request, bytes: Buffer) {
+    return write(this, request, bytes);
+  },
+  writeUtf8String: writeText('utf8'),
+  writeLatin1String: writeText('latin1'),
+  writeAsciiString: writeText('latin1'),
+  writeUcs2String: writeText('utf16le'),
+  writev: writeAll,
+  shutdown(this: Handle, request: Request) {
+    const connection = connectionOf(this);
+    if (connection.peer === null) return codes.UV_ENOTCONN;
+    connection.shutDown(() => request.oncomplete(0));
+    return 0;
+  },
+  close(this: Handle, callback?: () => void) {
+    close(this, false, callback);
+  },
+  reset(this: Handle, callback?: () => void) {
+    close(this, true, callback);
+    return 0;
+  },
+});
