@@ -47,7 +47,9 @@ function request(serve: http.RequestListener): Conversation {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
     const sent = http.get({ port, host: '127.0.0.1', agent: false }, (response) => {
-      response.on('data', (bytes: Buffer) => stage.note('data', String(bytes)));
+      let text = '';
+      response.on('data', (bytes: Buffer) => (text += String(bytes)));
+      response.on('close', () => stage.note('data', text));
       response.on('error', (error: NodeJS.ErrnoException) => stage.note('broken', error.code));
       response.on('end', () => stage.note('end'));
     });
