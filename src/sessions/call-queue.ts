@@ -1,7 +1,7 @@
 /**
  * Decides when a call of a session may start beside the others. A question that names no call is certain to be
  * of one call only while no other call runs, so calls that can be asked wait for each other where the server
- * asks in that way, or may do so.
+ * asks in that way, or may do so. A call of a silent tool, one that ended without a question in this session, waits for none.
  */
 import type { Clock, Timer } from '../lib/clock.ts';
 import { busy, type QueueLimits } from './slots.ts';
@@ -11,9 +11,10 @@ import { busy, type QueueLimits } from './slots.ts';
  * - `probe`: it is not known yet how the server asks. A call starts when the others have ended, are parked, or
  *   have run for `PROBE_MS` without a question
  * - `queue`: a call starts when the others have ended or are parked
- * - `silent-together`: the same, but calls of tools that ended without a question before start beside each other
+ * - `silent-first`: a call of a silent tool starts at once. Any other one waits for those that ran when it came, and
+ *   for those of tools that are not silent: calls of silent tools that come later do not keep it waiting
  */
-export type StartRule = 'together' | 'probe' | 'queue' | 'silent-together';
+export type StartRule = 'together' | 'probe' | 'queue' | 'silent-first';
 
 export interface CallQueueOptions extends QueueLimits {
   /** Returns the rule of this moment. */
@@ -31,12 +32,19 @@ export interface StartedCall {
 interface RunningCall {
   /** When it began, or went on, in ms of `Clock.elapsed`. */
   readonly sinceMs: number;
+  readonly order: number;
   readonly isSilent: boolean;
 }
 
-interface QueuedCall {
-  readonly isWanted: () => boolean;
+/** What decides when a call may start. */
+interface Entering {
   readonly isSilent: boolean;
+  /** Counts up with each call that comes or starts. */
+  readonly order: number;
+}
+
+interface QueuedCall extends Entering {
+  readonly isWanted: () => boolean;
   readonly expiry: Timer;
   readonly started: PromiseWithResolvers<StartedCall>;
 }
@@ -50,6 +58,7 @@ export class CallQueue {
   readonly #running = new Map<StartedCall, RunningCall>();
   readonly #waiting = new Set<QueuedCall>();
   #probe: Timer | null = null;
+  #order = 0;
 
   constructor(options: CallQueueOptions) {
     this.#options = options;
@@ -62,8 +71,12 @@ export class CallQueue {
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the call waits for too long
    */
   enter(isWanted: () => boolean, isSilent = false): StartedCall | Promise<StartedCall> {
-    if (this.#waiting.size === 0 && this.#delayMs(isSilent) === 0) return this.start(isSilent);
-    return this.#wait(isWanted, isSilent);
+    const entering = { isSilent, order: (this.#order += 1) };
+    const mayOvertake = isSilent && this.#options.rule() === 'silent-first';
+    if ((this.#waiting.size === 0 || mayOvertake) && this.#delayMs(entering) === 0) {
+      return this.start(isSilent);
+    }
+    return this.#wait(isWanted, entering);
   }
 
   /** Counts a call as started that goes on already, and cannot wait. */
@@ -71,6 +84,7 @@ export class CallQueue {
     const run = (asksNothing: boolean) =>
       this.#running.set(started, {
         sinceMs: this.#options.clock.elapsed(),
+        order: (this.#order += 1),
         isSilent: asksNothing,
       });
     const started: StartedCall = {
@@ -89,7 +103,7 @@ export class CallQueue {
     return started;
   }
 
-  async #wait(isWanted: () => boolean, isSilent: boolean): Promise<StartedCall> {
+  async #wait(isWanted: () => boolean, entering: Entering): Promise<StartedCall> {
     const { length, waitMs, clock } = this.#options;
     if (this.#waiting.size >= length) this.#dropUnwanted();
     if (this.#waiting.size >= length) {
@@ -100,7 +114,7 @@ export class CallQueue {
       this.#drop(waiting, `it waited ${waitMs} ms for other calls of its caller to end`);
       this.#startNext();
     });
-    const waiting: QueuedCall = { isWanted, isSilent, expiry, started };
+    const waiting: QueuedCall = { ...entering, isWanted, expiry, started };
     this.#waiting.add(waiting);
     this.#startNext();
     return started.promise;
@@ -115,8 +129,9 @@ export class CallQueue {
         this.#drop(waiting, 'its client has left');
         continue;
       }
-      const delayMs = this.#delayMs(waiting.isSilent);
-      if (delayMs === null) return;
+      const delayMs = this.#delayMs(waiting);
+      // Those behind it wait for the same calls, but for ones of silent tools.
+      if (delayMs === null) continue;
       if (delayMs > 0) {
         this.#probe = this.#options.clock.setTimer(delayMs, () => this.#startNext());
         return;
@@ -128,16 +143,19 @@ export class CallQueue {
   }
 
   /** Returns how long the next call has to wait, in ms; `null` if until another call ends or is parked. */
-  #delayMs(isSilent: boolean): number | null {
+  #delayMs({ isSilent, order }: Entering): number | null {
     if (this.#running.size === 0) return 0;
     switch (this.#options.rule()) {
       case 'together':
         return 0;
       case 'queue':
         return null;
-      case 'silent-together': {
-        const asksNothing = isSilent && [...this.#running.values()].every((call) => call.isSilent);
-        return asksNothing ? 0 : null;
+      case 'silent-first': {
+        if (isSilent) return 0;
+        for (const running of this.#running.values()) {
+          if (!running.isSilent || running.order < order) return null;
+        }
+        return 0;
       }
       case 'probe': {
         const newestMs = Math.max(...[...this.#running.values()].map(({ sinceMs }) => sinceMs));

@@ -1,5 +1,6 @@
 /** One session of a home, what uses it, and the calls that were left in it. */
 import type { Clock } from '../lib/clock.ts';
+import type { LruMap } from '../lib/containers.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { Slot, SlottedSession } from './slots.ts';
 
@@ -46,6 +47,8 @@ export interface HomeSession extends SlottedSession {
   users: number;
   readonly left: LeftCalls;
   hasServed: boolean;
+  /** Targets whose last call ended in this session without a question. */
+  readonly silentTargets: LruMap<string, true>;
   /** Whether it may be the home of the caller at another replica. */
   isForeign: boolean;
   /** Called when the home gets another session. */

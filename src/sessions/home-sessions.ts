@@ -1,4 +1,5 @@
 /** The sessions of a home: the current one, those that earlier calls still use, and one that nothing is connected to. */
+import { LruMap } from '../lib/containers.ts';
 import type { SessionId } from '../protocol/ids.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
@@ -32,6 +33,9 @@ export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
   /** Called with each session that becomes the current one, if another process can go on with it. */
   readonly onSession: (point: SessionPoint) => void;
 }
+
+/** The most targets of a session that are remembered as ones that ask nothing. */
+const MAX_SILENT_TARGETS = 1_000;
 
 export class HomeSessions {
   readonly #options: HomeSessionsOptions;
@@ -300,6 +304,7 @@ export class HomeSessions {
   #add(slotted: SlottedSession, left = new LeftCalls(this.#options)): HomeSession {
     const entry: HomeSession = {
       ...{ ...slotted, users: 0, left, hasServed: false, isForeign: false },
+      silentTargets: new LruMap(MAX_SILENT_TARGETS),
       onReplaced: new Set(),
     };
     this.#all.add(entry);

@@ -3,7 +3,6 @@
  * in the next call. A session that the server has forgotten is replaced.
  */
 import { sleep, type Timer } from '../lib/clock.ts';
-import type { LruMap } from '../lib/containers.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import {
@@ -25,8 +24,6 @@ export interface HomeOptions extends HomeSessionsOptions {
   readonly idleTimeoutMs: number;
   /** The leases of the route. */
   readonly leases: OpenLeases;
-  /** Targets whose calls ended without a question, of all homes of the route. */
-  readonly silentTargets: LruMap<string, true>;
   /** Whether no new call comes here, so that no session is kept for one. */
   readonly isRetired: () => boolean;
   /**
@@ -189,38 +186,41 @@ export class Home {
 
   /** Calls of a client that nobody can be asked for need no queue, but for their log messages on one stream for all. */
   #needsQueue({ profile }: SessionOwner, { target, wantsLog }: LeaseRequest): boolean {
-    const { concurrency, upstream, silentTargets } = this.#options;
+    const { concurrency, upstream } = this.#options;
     if (concurrency !== 'auto') return concurrency === 'queue';
     const { knownKind } = upstream;
     if (!canBeAsked(profile)) {
       return wantsLog && (knownKind === 'http-sse' || knownKind === 'stdio');
     }
-    return this.#rule() !== 'probe' || !silentTargets.has(target);
+    return this.#rule() !== 'probe' || !this.#isSilent(target);
   }
 
   /** On one stream for all, a log message is the only running call's. */
   #enterQueue({ target, wantsLog, isWanted }: LeaseRequest): StartedCall | Promise<StartedCall> {
-    const isSilent = !wantsLog && this.#options.silentTargets.has(target);
+    const isSilent = !wantsLog && this.#isSilent(target);
     return this.#queue.enter(isWanted, isSilent);
+  }
+
+  /** True if calls of the target have ended in this session without a question. Other sessions are not asked: servers differ by caller. */
+  #isSilent(target: string): boolean {
+    return this.#sessions.current?.silentTargets.has(target) === true;
   }
 
   /** How long calls that were cancelled may still ask, in ms: what they ask must not be taken for the next call's. */
   #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
     const questions = this.#sessions.current?.session.questions;
-    if (questions === undefined || this.#options.silentTargets.has(target)) return 0;
+    if (questions === undefined || this.#isSilent(target)) return 0;
     return canBeAsked(profile) && questions.isCertain ? questions.certainInMs : 0;
   }
 
   #rule(): StartRule {
     const { concurrency, upstream } = this.#options;
     if (concurrency !== 'auto') return concurrency;
-    if (this.#sessions.current?.session.questions.mustQueue === true) return 'queue';
     switch (upstream.askingStyle) {
       case 'on-stream':
         return 'together';
       case 'unrelated':
-        // Over HTTP+SSE, a question can also be one of another client.
-        return upstream.knownKind === 'stdio' ? 'silent-together' : 'queue';
+        return 'silent-first';
       case 'unknown':
         return 'probe';
     }
@@ -250,7 +250,7 @@ export class Home {
     started: StartedCall | null,
     { target, wantsLog }: LeaseRequest,
   ): Lease {
-    const { silentTargets, leases } = this.#options;
+    const { leases } = this.#options;
     const isReplacement = wantsLog && this.#sessions.tellLoss();
     return new CallLease(entry.session, {
       leases,
@@ -266,8 +266,8 @@ export class Home {
         } else {
           const isClean = how === 'clean';
           entry.hasServed ||= isClean;
-          if (hasAsked) silentTargets.delete(target);
-          else if (isClean) silentTargets.set(target, true);
+          if (hasAsked) entry.silentTargets.delete(target);
+          else if (isClean) entry.silentTargets.set(target, true);
         }
         this.#giveBack(entry);
       },

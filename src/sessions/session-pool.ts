@@ -47,8 +47,6 @@ export interface SessionPoolOptions extends SharingOptions {
 const MAX_SHARED = 256;
 /** The most homes whose callers are remembered as ones that were not told yet that state is gone. */
 const MAX_UNTOLD = 1_000;
-/** The most targets that are remembered as ones that ask nothing. */
-const MAX_SILENT_TARGETS = 1_000;
 
 export class SessionPool {
   readonly #upstream: LegacyServer;
@@ -57,7 +55,6 @@ export class SessionPool {
   #placement: HomePlacement | null;
   readonly #sharing: Sharing;
   readonly #slots: Slots;
-  readonly #silentTargets = new LruMap<string, true>(MAX_SILENT_TARGETS);
   readonly #homes = new ReleasingMap<string, Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
@@ -263,7 +260,6 @@ export class SessionPool {
       concurrency,
       ...{ queue, idleTimeoutMs, leftForMs },
       leases: this.#leases,
-      silentTargets: this.#silentTargets,
       clock: this.#clock,
       isRetired: () => this.#isRetired,
       onEnding: (ending) => this.#noteEnding(ending),

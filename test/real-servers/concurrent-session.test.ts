@@ -77,7 +77,7 @@ describe('server-everything over Streamable HTTP', () => {
     await one.answer(first, form({ name: 'Ada' }));
     expect(await one.text()).toContain('Ada');
     expect(await other.text()).toContain('Grace');
-    expect([session.questions.askingStyle, session.questions.mustQueue]).toEqual([
+    expect([session.questions.askingStyle, session.questions.isHolding]).toEqual([
       'on-stream',
       false,
     ]);
@@ -90,13 +90,13 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
     const { session } = await sessionWith(startFormExample, '/mcp');
     const asking = await callTool(session, 'create_event');
     const step = await asking.asked('elicitation/create');
-    expect([session.questions.askingStyle, session.questions.mustQueue]).toEqual([
+    expect([session.questions.askingStyle, session.questions.isHolding]).toEqual([
       'unrelated',
       false,
     ]);
     const other = await callTool(session, 'register_user');
     // The first call waits for its answer, and could ask more; so could the second one.
-    await turnsUntil(() => session.questions.mustQueue);
+    await turnsUntil(() => session.questions.isHolding);
     expect(other.questions('elicitation/create')).toEqual([]);
     await asking.answer(step, { action: 'decline' });
     expect(await asking.text()).toContain('Event creation cancelled');
@@ -170,7 +170,7 @@ describe('a server of the Python SDK over Streamable HTTP', { tags: ['python'] }
     await trips[0]?.answer(questions[0], form({ city: 'Oslo' }));
     expect(await trips[0]?.text()).toContain('nights in Oslo');
     expect(await trips[1]?.text()).toContain('nights in Lima');
-    expect([session.questions.askingStyle, session.questions.mustQueue]).toEqual([
+    expect([session.questions.askingStyle, session.questions.isHolding]).toEqual([
       'on-stream',
       false,
     ]);
@@ -201,7 +201,7 @@ describe('over HTTP+SSE', () => {
       steps: 1,
     });
     const asking = await callTool(session, 'trigger-elicitation-request');
-    await turnsUntil(() => session.questions.mustQueue);
+    await turnsUntil(() => session.questions.isHolding);
     expect(asking.questions('elicitation/create')).toEqual([]);
     const question = await asking.asked('elicitation/create');
     expect(hasHeard(slow, 'replied')).toBe(true);
@@ -216,7 +216,7 @@ describe('over HTTP+SSE', () => {
     const trip = await callTool(session, 'book');
     const where = await trip.asked('elicitation/create');
     const haiku = await callTool(session, 'haiku_apart', { about: 'frost' });
-    await turnsUntil(() => session.questions.mustQueue);
+    await turnsUntil(() => session.questions.isHolding);
     await trip.answer(where, form({ city: 'Oslo' }));
     expect(await trip.text()).toContain('nights in Oslo');
     await haiku.answer(await haiku.asked('sampling/createMessage'), sample('white grass'));

@@ -7,7 +7,7 @@ import { countingServer } from '../../fixtures/servers/counting-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 async function testbed(overrides: GatewayOverrides = {}) {
-  const { server } = await countingServer();
+  const { server, open } = await countingServer();
   const gateway = await startTestGateway(server.url, {
     transport: 'streamable-http',
     ...overrides,
@@ -23,7 +23,7 @@ async function testbed(overrides: GatewayOverrides = {}) {
     const retried = await callTool(gateway.url, name, { requestState, inputResponses });
     return retried.response.result.content[0].text;
   };
-  return { server, call, answer };
+  return { server, open, call, answer };
 }
 
 // Rule concurrent-10: While a call waits for the answer to a question that came on its own stream, a question beside the streams
@@ -50,4 +50,18 @@ test('a call does not wait for one that has just asked on its stream, in front o
   const second = call('ask');
   await turnsUntil(() => calls() === before + 1);
   expect(Object.keys((await advanceUntil(clock, second)).inputRequests)).toHaveLength(1);
+});
+
+// Rule sessions-26.
+test('a tool that was seen to ask nothing is served while a call of the same caller runs, in front of a server that asks beside the streams', async () => {
+  const { server, open, call, answer } = await testbed();
+  await answer('ask-unrelated', await call('ask-unrelated'));
+  await call('count');
+  const calls = () => server.received.filter(({ method }) => method === 'tools/call').length;
+  const before = calls();
+  const slow = call('slow');
+  await turnsUntil(() => calls() === before + 1);
+  expect((await call('count')).content[0].text).toBe('4');
+  open();
+  expect((await slow).content[0].text).toBe('3');
 });

@@ -25,6 +25,15 @@ test('run together once their tool has ended without a question', async () => {
   expect(both.map(textOf)).toEqual(['met', 'met']);
 });
 
+// Rule sessions-26.
+test('a tool that was seen to ask nothing is served while another call of the caller does not end', async () => {
+  const call = await testbed();
+  await call('echo', { said: 'first' });
+  const hanging = call('hang').catch(() => 'ended with the gateway');
+  expect(textOf(await call('echo', { said: 'beside it' }))).toBe('beside it');
+  await expect(Promise.race([hanging, Promise.resolve('runs')])).resolves.toBe('runs');
+});
+
 // Rule keep-alive-6.
 test('are not lost because one of them keeps the server from replying to pings', async () => {
   const call = await testbed({ upstream: { pingIntervalMs: 100, headersTimeoutMs: 500 } });

@@ -49,9 +49,9 @@ test('calls run together where a question names its call', async () => {
 describe('while it is not known how the server asks', () => {
   // Rule sessions-11: With `sessions.concurrency: auto` calls run together at a server that asks on the stream
   // of the call. While it has asked nothing yet, the next call whose client can be asked starts when the others
-  // have ended, are parked, or have run for 250 ms; a tool that ended without a question before starts at once.
-  // Once a question named no call, and over HTTP+SSE from the start, calls that can be asked start one after the
-  // other. A parked call holds up nobody.
+  // have ended, are parked, or have run for 250 ms; a tool that ended in this session without a question starts at once.
+  // Once a question named no call, and over HTTP+SSE and stdio from the start, rule sessions-26 holds. A parked call holds
+  // up nobody.
   test('the next call starts after the one before has run for a while', async () => {
     for (const name of ['a', 'b', 'c']) await enter(name);
     expect(names()).toEqual(['a']);
@@ -102,40 +102,48 @@ describe('where questions name no call', () => {
     expect(names()).toEqual(['a', 'b', 'c']);
   });
 
-  describe('and calls of tools that asked nothing before run together', () => {
-    beforeEach(() => (rule = 'silent-together'));
+  describe('and some tools have asked nothing in this session', () => {
+    beforeEach(() => (rule = 'silent-first'));
     const silent = (name: string) => enter(name, () => true, true);
 
-    // Rule sessions-26: Over stdio, calls of tools that ended without a question before run beside each other. Any other
-    // call that can be asked, or that wants log messages, runs alone, and none overtakes it. Once a question came while
-    // several calls ran, all of them run one after the other.
-    test('beside each other only', async () => {
-      for (const name of ['a', 'b']) await silent(name);
+    // Rule sessions-26: Where questions name no call, a call of a tool that has ended in this session without a question starts at
+    // once, whatever runs or waits. Any other call that can be asked, or that wants log messages, waits until the calls that ran
+    // when it came have ended or are parked, and until no other call runs that may ask.
+    test('a call of a silent tool starts at once while another call runs and a third one waits', async () => {
       await enter('may ask');
-      await silent('c');
-      expect(names()).toEqual(['a', 'b']);
-      began.get('a')?.end();
-      await settle();
-      expect(names()).toEqual(['a', 'b']);
-      began.get('b')?.end();
-      await settle();
-      expect(names()).toEqual(['a', 'b', 'may ask']);
-      began.get('may ask')?.end();
-      await settle();
-      expect(names()).toEqual(['a', 'b', 'may ask', 'c']);
+      await enter('waits');
+      await silent('echo');
+      expect(names()).toEqual(['may ask', 'echo']);
+      expect(clock.pending).toBe(1);
     });
 
     // Rule sessions-26.
-    test('unless one of them asks after all', async () => {
-      await silent('a');
-      began.get('a')?.park(true);
-      await silent('b');
-      began.get('a')?.park(false);
+    test('any other call waits for those that ran when it came, and not for calls of silent tools that came later', async () => {
+      for (const name of ['a', 'b']) await silent(name);
+      await enter('may ask');
+      clock.advance(1);
       await silent('c');
-      expect(names()).toEqual(['a', 'b']);
+      expect(names()).toEqual(['a', 'b', 'c']);
       began.get('a')?.end();
       await settle();
       expect(names()).toEqual(['a', 'b', 'c']);
+      began.get('b')?.end();
+      await settle();
+      expect(names()).toEqual(['a', 'b', 'c', 'may ask']);
+    });
+
+    // Rule sessions-26.
+    test('a call of a silent tool that asks after all holds up calls that may ask', async () => {
+      await silent('a');
+      began.get('a')?.park(true);
+      began.get('a')?.park(false);
+      clock.advance(1);
+      await enter('may ask');
+      await silent('b');
+      expect(names()).toEqual(['a', 'b']);
+      began.get('a')?.end();
+      await settle();
+      expect(names()).toEqual(['a', 'b', 'may ask']);
     });
   });
 

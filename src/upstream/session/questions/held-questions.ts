@@ -48,15 +48,14 @@ export class HeldQuestions<Call> {
   readonly #options: HeldQuestionsOptions<Call>;
   #held: readonly HeldQuestion[] = [];
   #bytes = 0;
-  #hadSeveral = false;
 
   constructor(options: HeldQuestionsOptions<Call>) {
     this.#options = options;
   }
 
-  /** True if a question has come while several calls ran that can have asked it. */
-  get hadSeveral(): boolean {
-    return this.#hadSeveral;
+  /** True while a question waits until it is certain whose it is. */
+  get isHolding(): boolean {
+    return this.#held.length > 0;
   }
 
   has(id: ServerRequestId): boolean {
@@ -66,7 +65,6 @@ export class HeldQuestions<Call> {
   /** Takes a question that came just now. */
   receive(question: ServerRequest): void {
     const { clock, running, unfinished } = this.#options;
-    if (running.size > 1) this.#hadSeveral = true;
     const working = [...running].filter(([, call]) => !this.#isWaiting(call)).map(([id]) => id);
     const asking = working.length > 0 ? working : running.keys();
     const candidates = new Set([...asking, ...unfinished()]);

@@ -62,12 +62,9 @@ export class SessionQuestions {
     return hasOneStream(transport) ? 'unrelated' : askingStyle.style;
   }
 
-  /**
-   * True if the server has asked a question in this session while several calls ran that can have asked it. Calls
-   * that run one after the other can be told apart.
-   */
-  get mustQueue(): boolean {
-    return this.#unrelated?.held.hadSeveral === true;
+  /** True while a question waits until it is certain which of several calls asked it. */
+  get isHolding(): boolean {
+    return this.#unrelated?.held.isHolding === true;
   }
 
   /** True if calls that ended without a reply can still ask. */

@@ -35,7 +35,7 @@ describe('several calls in one session', () => {
     expect(questionsOf(one)).toEqual(['of-one']);
     expect(questionsOf(other)).toEqual(['of-other']);
     expect(session.questions.askingStyle).toBe('on-stream');
-    expect(session.questions.mustQueue).toBe(false);
+    expect(session.questions.isHolding).toBe(false);
   });
 
   // Rule concurrent-1.
@@ -78,11 +78,12 @@ describe('several calls in one session', () => {
     await settled(ground);
     const late = await start();
     expect([one, other, late].map(questionsOf)).toEqual([[], [], []]);
+    expect(session.questions.isHolding).toBe(true);
     one.finish();
     await other.heard.until('asked');
     expect([one, other, late].map(questionsOf)).toEqual([[], ['q'], []]);
     expect(session.questions.askingStyle).toBe('unrelated');
-    expect(session.questions.mustQueue).toBe(true);
+    expect(session.questions.isHolding).toBe(false);
     await other.exchange.respond(serverRequestId('q'), ACCEPTED, {});
     expect(replies()['q']).toEqual({ action: 'accept', content: {} });
   });

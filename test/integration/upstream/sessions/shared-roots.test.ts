@@ -22,7 +22,7 @@ describe('roots/list on a stream that names no call', () => {
     await carrier.exchange.respond(serverRequestId('r1'), { result: roots }, {});
     for (const id of ['r1', 'r2', 'r3']) expect(await replied(id)).toEqual(roots);
     expect(session.questions.askingStyle).toBe('unknown');
-    expect(session.questions.mustQueue).toBe(false);
+    expect(session.questions.isHolding).toBe(false);
     send({ id: 'r4', ...ROOTS });
     await settled(ground);
     expect([...questionsOf(one), ...questionsOf(other)]).toContain('r4');

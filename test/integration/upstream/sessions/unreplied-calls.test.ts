@@ -27,8 +27,8 @@ describe('a call that ended without a reply', () => {
     expect([
       session.questions.isCertain,
       session.questions.certainInMs,
-      session.questions.mustQueue,
-    ]).toEqual([true, 1, false]);
+      session.questions.isHolding,
+    ]).toEqual([true, 1, true]);
     clock.advance(1);
     send({ id: 'later', ...ELICITATION });
     await settled(ground);
