@@ -36,6 +36,8 @@ export interface LegacyServer {
   doubt(): boolean;
   /** Returns what the server speaks, and asks it if that is not known. Throws UpstreamFailure. */
   detect(headers: CallerHeaders): Promise<ServerKind>;
+  /** Asks a server that has not said whether it is modern again, if it is time to. Nothing waits for that. */
+  askAgain(headers: CallerHeaders): void;
   /** Finds out from a response what the server speaks. Throws UpstreamFailure. */
   greet(headers: CallerHeaders): Promise<ServerKind>;
   /** Waits for a greeting that is on its way. Resolves to the last one, or `null`. Never rejects. */

@@ -112,6 +112,9 @@ export class StdioUpstream implements LegacyServer {
     return this.#revision === null ? null : 'stdio';
   }
 
+  /** Over stdio a server speaks to the gateway only, and in one way. */
+  askAgain(): void {}
+
   doubt(): boolean {
     return false;
   }

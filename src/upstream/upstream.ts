@@ -119,6 +119,10 @@ export class Upstream implements LegacyServer {
     return this.#greetings.greet(headers);
   }
 
+  askAgain(headers: CallerHeaders): void {
+    void this.#greetings.askAgain(headers);
+  }
+
   doubt(): boolean {
     return this.#greetings.doubt();
   }

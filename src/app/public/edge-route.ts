@@ -39,6 +39,7 @@ export function edgeRoute(
     id,
     path,
     isModern: ({ headers }) => {
+      upstream.askAgain(headers);
       const known = upstream.knownKind;
       if (known !== null) return known === 'modern';
       const kind = upstream.detect(headers).catch(() => null);

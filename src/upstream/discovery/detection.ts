@@ -13,10 +13,11 @@ export type UpstreamKind = LegacyTransport | 'modern';
  * - `sessions`: it takes a legacy handshake and keeps sessions, so that its tools can ask
  * - `no_sessions`: it takes a legacy handshake without a session, and speaks `2026-07-28`
  * - `only_legacy`: it takes a legacy handshake without a session, and does not speak `2026-07-28`
+ * - `legacy_for_now`: it takes a legacy handshake without a session, and has not said whether it speaks `2026-07-28`
  * - `only_modern`: it refuses a legacy handshake, and speaks `2026-07-28`
  */
 export type DetectionCause =
-  'configured' | 'sessions' | 'no_sessions' | 'only_legacy' | 'only_modern';
+  'configured' | 'sessions' | 'no_sessions' | 'only_legacy' | 'legacy_for_now' | 'only_modern';
 
 export interface Detected {
   readonly kind: UpstreamKind;
@@ -31,7 +32,7 @@ export interface DetectionOptions {
   /** Opens a session of a client that declares nothing. */
   readonly open: (transport: LegacyTransport) => Promise<Session>;
   /**
-   * Asks whether the server speaks `2026-07-28`.
+   * Asks whether the server speaks `2026-07-28`. Throws UpstreamFailure if the answer decides nothing.
    * @param isAwaited whether nothing else can be done with the server, so that it may take its time
    */
   readonly modern: (isAwaited: boolean) => Promise<JsonObject | null>;
@@ -56,23 +57,34 @@ export async function detect(options: DetectionOptions): Promise<Detected> {
     return { kind: transport, cause: 'configured', session: await open(transport) };
   }
   const isAuto = era === 'auto';
-  const isModern = async (isAwaited: boolean) => isAuto && (await modern(isAwaited)) !== null;
+  const isModern = async (isAwaited: boolean): Promise<boolean | UpstreamFailure> => {
+    if (!isAuto) return false;
+    const asked = modern(isAwaited).then((capabilities) => capabilities !== null);
+    return asked.catch((error: unknown) => asUpstreamFailure(error, false));
+  };
   const session = await open('streamable-http').catch((error: unknown) => {
     const failure = asUpstreamFailure(error, false);
     if (!isRefusal(failure)) throw failure;
     return failure;
   });
   if (session instanceof UpstreamFailure) {
-    if (await isModern(true)) return { kind: 'modern', cause: 'only_modern', session: null };
-    if (!FALL_BACK_STATUSES.has(session.details.httpStatus ?? 0)) throw session;
-    return bridged('http-sse', await open('http-sse'), isAuto);
+    const answer = await isModern(true);
+    if (answer === true) return { kind: 'modern', cause: 'only_modern', session: null };
+    const isFallBack = FALL_BACK_STATUSES.has(session.details.httpStatus ?? 0);
+    // A server that says to neither what it speaks may say it later.
+    if (!isFallBack) throw answer === false ? session : answer;
+    const oldest = await open('http-sse').catch((error: unknown) => {
+      throw answer === false ? error : answer;
+    });
+    return bridged('http-sse', oldest, isAuto);
   }
   if (session.interactive) return bridged('streamable-http', session, isAuto);
   // Without a session id there is nothing to end.
   await session.close();
-  if (await isModern(false)) return { kind: 'modern', cause: 'no_sessions', session: null };
-  const cause = isAuto ? 'only_legacy' : 'configured';
-  return { kind: 'streamable-http', cause, session: null };
+  const answer = await isModern(false);
+  if (answer === true) return { kind: 'modern', cause: 'no_sessions', session: null };
+  const cause = answer === false ? 'only_legacy' : 'legacy_for_now';
+  return { kind: 'streamable-http', cause: isAuto ? cause : 'configured', session: null };
 }
 
 function bridged(kind: LegacyTransport, session: Session, isAuto: boolean): Detected {

@@ -18,6 +18,9 @@ import type { CallerHeaders } from '../transport/transport.ts';
 
 /** The timeout of the probe for the modern era of a server that takes a legacy handshake, in ms. */
 const PROBE_TIMEOUT_MS = 3_000;
+/** How long after an answer that decided nothing the server is asked again, at first and at most, in ms. */
+const ASK_AGAIN_MS = 10_000;
+const MAX_ASK_AGAIN_MS = 600_000;
 /** How soon after one detection another one may follow, in ms. */
 const MIN_DETECTION_GAP_MS = 1_000;
 /** Clients that connect wait for a greeting, and some fall back to the legacy era after 5 s. In ms. */
@@ -46,6 +49,8 @@ export class Greetings {
   /** Whether the server may speak something else by now. */
   #isDoubted = false;
   #hasCompared = false;
+  #askAgainAtMs = 0;
+  #askAgainMs = ASK_AGAIN_MS;
   #leftOpen: Promise<void> | null = null;
   #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #lastGreeting: Greeting | null = null;
@@ -176,7 +181,24 @@ export class Greetings {
     return detected.kind;
   }
 
+  /** Asks a server that has not said whether it is modern once more, with growing pauses. Never rejects. */
+  async askAgain(headers: CallerHeaders): Promise<void> {
+    const nowMs = this.#clock.elapsed();
+    if (this.#cause !== 'legacy_for_now' || nowMs < this.#askAgainAtMs) return;
+    this.#askAgainAtMs = nowMs + this.#askAgainMs;
+    this.#askAgainMs = Math.min(this.#askAgainMs * 2, MAX_ASK_AGAIN_MS);
+    const { modern } = this.#server;
+    const answer = await modern.capabilities(headers, PROBE_TIMEOUT_MS).catch(() => 'undecided');
+    if (answer === 'undecided' || this.#cause !== 'legacy_for_now') return;
+    if (answer === null) this.#detected('streamable-http', 'only_legacy');
+    else this.#detected('modern', 'no_sessions');
+  }
+
   #detected(kind: UpstreamKind, cause: DetectionCause): void {
+    if (cause === 'legacy_for_now' && this.#cause !== cause) {
+      this.#askAgainMs = ASK_AGAIN_MS;
+      this.#askAgainAtMs = this.#clock.elapsed() + ASK_AGAIN_MS;
+    }
     if (kind !== this.#greeted) this.#options.onDetected?.(kind, cause);
     this.#greeted = kind;
     this.#cause = cause;

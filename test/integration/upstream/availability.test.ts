@@ -300,3 +300,25 @@ test.each(['auto', 'streamable-http'] as const)(
     expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
   },
 );
+
+// Rule detection-10.
+test.each([401, 500])(
+  'a server without sessions that answers server/discover with %i is ready, and serves calls',
+  async (status) => {
+    const server = await ScriptedServer.start(({ method, body }, response) => {
+      if (method !== 'POST') return void response.writeHead(405).end();
+      const { id } = body;
+      if (id === undefined) return void response.writeHead(202).end();
+      if (body.method === 'server/discover') return json(response, status, {});
+      const done = { content: [{ type: 'text', text: 'done' }] };
+      const result = body.method === 'initialize' ? INITIALIZE_RESULT : done;
+      json(response, 200, { jsonrpc: '2.0', id, result });
+    });
+    stopAfterTest(() => server.stop());
+    const gateway = await gatewayTo(server.url, {});
+    expect(gateway.log.named('upstream.detected')).toMatchObject([{ cause: 'legacy_for_now' }]);
+    expect((await readiness(gateway)).status).toBe(200);
+    const { response } = await callTool(gateway.url, 'x');
+    expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
+  },
+);

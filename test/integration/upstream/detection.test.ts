@@ -1,6 +1,7 @@
 /** What answers say which transport a server speaks, and callers who come while it is being found out. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -109,19 +110,91 @@ describe('the reply to the probe for the modern era', () => {
     expect(await upstreamOf(server).detect({})).toBe('streamable-http');
   });
 
-  // Rule detection-4.
-  test.each([401, 403, 429, 500, 503])('decides nothing with HTTP %i', async (status) => {
+  // Rule detection-10: A server that takes a legacy handshake without a session is served as a legacy one, also where
+  // `server/discover` gets an answer that decides nothing. It is asked again beside later requests, at first after 10 s
+  // and then with growing pauses, until it has said what it speaks.
+  test.each([401, 403, 429, 500, 502, 503])('means legacy for now with HTTP %i', async (status) => {
     let refusing = true;
     const server = await probed(({ body }, response) => {
       if (refusing) return json(response, status, {});
       json(response, 200, reply(body.id, { supportedVersions: ['2026-07-28'] }));
     });
-    const upstream = upstreamOf(server);
-    await expect(upstream.detect({})).rejects.toMatchObject({ details: { httpStatus: status } });
-    expect(upstream.knownKind).toBeNull();
+    const clock = new ManualClock();
+    const modern = Promise.withResolvers<void>();
+    const detected: unknown[] = [];
+    const onDetected = (kind: string, cause: string) => {
+      detected.push([kind, cause]);
+      if (kind === 'modern') modern.resolve();
+    };
+    const upstream = upstreamOf(server, { onDetected }, clock);
+    expect(await upstream.detect({})).toBe('streamable-http');
     refusing = false;
-    expect(await upstream.detect({})).toBe('modern');
+    upstream.askAgain({});
+    expect(upstream.knownKind).toBe('streamable-http');
+    clock.advance(10_000);
+    upstream.askAgain({});
+    await modern.promise;
+    expect(detected).toEqual([
+      ['streamable-http', 'legacy_for_now'],
+      ['modern', 'no_sessions'],
+    ]);
   });
+
+  // Rule detection-10.
+  test('is asked for less and less often while it decides nothing', async () => {
+    const server = await probed((_received, response) => json(response, 500, {}));
+    const clock = new ManualClock();
+    const upstream = upstreamOf(server, {}, clock);
+    await upstream.detect({});
+    const probes = () => server.methods().filter((method) => method === 'server/discover').length;
+    for (const [seconds, asked] of [
+      [10, 2],
+      [10, 2],
+      [10, 3],
+      [20, 3],
+      [20, 4],
+    ] as const) {
+      clock.advance(seconds * 1000);
+      upstream.askAgain({});
+      await server.saw(() => probes() >= asked);
+      expect(probes()).toBe(asked);
+    }
+  });
+
+  // Rule detection-10.
+  test.each([401, 500])('leads on to the oldest transport with HTTP %i', async (status) => {
+    let stream: ReturnType<typeof eventStream> | undefined;
+    const server = await ScriptedServer.start(({ method, path, body }, response) => {
+      if (method === 'GET') {
+        stream = eventStream(response);
+        return void stream.raw('event: endpoint\ndata: /message\n\n');
+      }
+      if (path === '/mcp') return json(response, body.method === 'initialize' ? 405 : status, {});
+      response.writeHead(202).end();
+      const result = { ...INITIALIZE_RESULT, protocolVersion: '2024-11-05' };
+      if (body.method === 'initialize') stream?.send(reply(body.id, result));
+    });
+    expect(await upstreamOf(server).detect({})).toBe('http-sse');
+  });
+
+  // Rule detection-4.
+  test.each([401, 403, 429, 500, 503])(
+    'decides nothing with HTTP %i where a legacy handshake is refused too',
+    async (status) => {
+      let refusing = true;
+      const server = await ScriptedServer.start(({ method, body }, response) => {
+        if (method !== 'POST') return void response.writeHead(405).end();
+        if (body.method === 'initialize') return refused(response, body.id);
+        if (refusing) return json(response, status, {});
+        json(response, 200, reply(body.id, { supportedVersions: ['2026-07-28'] }));
+      });
+      const upstream = upstreamOf(server);
+      await expect(upstream.detect({})).rejects.toMatchObject({ details: { httpStatus: status } });
+      expect(upstream.knownKind).toBeNull();
+      refusing = false;
+      expect(await upstream.detect({})).toBe('modern');
+    },
+  );
 });
 
 describe('the refusal of initialize', () => {

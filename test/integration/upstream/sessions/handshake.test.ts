@@ -38,9 +38,9 @@ describe('finding out what a server speaks', () => {
     expect(await upstreamOf(server).detect({})).toBe('http-sse');
   });
 
-  // Rule detection-4: 401, 403, 429, 502, 503 and 504 say nothing of what a server speaks, and nor does any 5xx to
-  // `server/discover`: the request fails, and the next one asks again. A caller is never refused for the credentials of another one who asked at the
-  // same time.
+  // Rule detection-4: 401, 403, 429, 502, 503 and 504 to `initialize` say nothing of what a server speaks, and nor do these
+  // and any 5xx to `server/discover` after a refused `initialize`, if HTTP+SSE fails too: the request fails, and the next one
+  // asks again. A caller is never refused for the credentials of another one who asked at the same time.
   test('refused credentials decide nothing', async () => {
     const server = await ScriptedServer.start((_received, response) => {
       json(response, 401, {}, { 'www-authenticate': 'Bearer realm="x"' });
