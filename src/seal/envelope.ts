@@ -1,6 +1,7 @@
 /**
- * The sealed envelope: bytes in a compact JWE (RFC 7516), `dir` with `A256GCM`. Exactly one text opens to the
- * sealed bytes: the header and the base64url are compared with what sealing writes (ADR 3 and 21).
+ * The sealed envelope: bytes in a JWE (RFC 7516), `dir` with `A256GCM`, in the compact form. Exactly one text opens to the
+ * sealed bytes: the header and the base64url are compared with what sealing writes (ADR 3 and 21). It opens only where it was
+ * put: the place is the additional authenticated data (JWE AAD), which is not written into the text.
  */
 import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
 import { fewRandomBytes } from '../lib/crypto.ts';
@@ -17,31 +18,49 @@ const TYPES: Readonly<Record<KeyPurpose, string>> = {
   task: 'mrtr-task+jwe',
 };
 
+/** Where a sealed text is put: among those of its purpose, it opens nowhere else. */
+export interface Place {
+  /** The name of the deployment: one that has the same keys has other places. */
+  readonly audience: string;
+  /** What is kept, or whom it is for. */
+  readonly key: string;
+}
+
+/** The place of what clients carry: it is put nowhere, and what it is bound to is in it, so that a log can say what is wrong. */
+export const CARRIED = 'carried';
+
 /** The header as `headerOf` writes it, with its `kid` and its `typ`. */
 const HEADER = /^\{"alg":"dir","enc":"A256GCM","kid":"([A-Za-z0-9_-]{1,64})","typ":"([a-z+-]+)"\}$/;
 
 /**
  * Encrypts bytes under the sealing key of the ring.
+ * @param place where the token is to be opened
  * @returns the token, different each time
  */
-export function sealBytes(ring: KeyRing<KeyPurpose>, content: Uint8Array): string {
+export function sealBytes(
+  ring: KeyRing<KeyPurpose>,
+  place: Place | typeof CARRIED,
+  content: Uint8Array,
+): string {
   const { key } = ring.sealing;
   const header = headerOf(ring);
   const nonce = fewRandomBytes(NONCE_BYTES);
-  const { sealed, tag } = encrypt(content, { key, nonce, associatedData: Buffer.from(header) });
+  const { sealed, tag } = encrypt(content, { key, nonce, associatedData: bind(header, place) });
   const segments = [nonce, sealed, tag].map((bytes) => bytes.toString('base64url'));
   return `${header}..${segments.join('.')}`;
 }
 
 /**
  * Decrypts a token.
+ * @param place where the token was found
  * @param token of any type: the `requestState` of a client, or a message of a replica
  * @param maxTokenBytes the longest token that is accepted
- * @returns the bytes that one of the ring's keys sealed
+ * @returns the bytes that one of the ring's keys sealed for this place
  * @throws InvalidRequestState with `malformed`, `oversized`, `unknown-key` or `seal`
  */
 export function openBytes(
   ring: KeyRing<KeyPurpose>,
+  place: Place | typeof CARRIED,
   token: unknown,
   maxTokenBytes: number,
 ): Buffer {
@@ -55,10 +74,19 @@ export function openBytes(
   if (named === undefined) throw new InvalidRequestState('unknown-key');
   const { key } = named;
   try {
-    return decrypt(sealed, tag, { key, nonce, associatedData: Buffer.from(header) });
+    return decrypt(sealed, tag, { key, nonce, associatedData: bind(header, place) });
   } catch {
     throw new InvalidRequestState('seal');
   }
+}
+
+/** Returns what the tag covers besides the content: as RFC 7516, section 5.1, step 14 says. */
+function bind(header: string, place: Place | typeof CARRIED): Buffer {
+  if (place === CARRIED) return Buffer.from(header);
+  const { audience, key } = place;
+  return Buffer.from(
+    `${header}.${Buffer.from(JSON.stringify([audience, key])).toString('base64url')}`,
+  );
 }
 
 /** Splits a token: header, no encrypted key, nonce, ciphertext, tag. */

@@ -5,7 +5,7 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
-import { openBytes, sealBytes } from './envelope.ts';
+import { CARRIED, openBytes, sealBytes } from './envelope.ts';
 import {
   InvalidRequestState,
   OutOfTime,
@@ -80,7 +80,7 @@ export function createSealer(options: SealerOptions): Sealer {
           `the questions of the pointer are too large: the limit is ${MAX_REQUESTS_BYTES} bytes`,
         );
       }
-      const requestState = sealBytes(ring, content);
+      const requestState = sealBytes(ring, CARRIED, content);
       if (requestState.length > maxTokenBytes) {
         throw new UnsealablePointer(
           'pointer_too_large',
@@ -90,7 +90,7 @@ export function createSealer(options: SealerOptions): Sealer {
       return requestState;
     },
     open(requestState, expected) {
-      const pointer = decodePointer(openBytes(ring, requestState, maxTokenBytes));
+      const pointer = decodePointer(openBytes(ring, CARRIED, requestState, maxTokenBytes));
       if (pointer === null) throw new InvalidRequestState('claims');
       const reason = bindingProblem(pointer, audience, expected);
       if (reason !== null) throw new InvalidRequestState(reason, pointer.callId);

@@ -17,6 +17,8 @@ import type { SessionPoint } from '../upstream/transport/transport.ts';
 export interface HomePlacementOptions {
   readonly store: ClaimStore;
   readonly ring: KeyRing<'home'>;
+  /** The name of the deployment. */
+  readonly audience: string;
   readonly route: string;
   /** How long a claim and a session are kept without being renewed, in ms. */
   readonly ttlMs: number;
@@ -223,19 +225,20 @@ export class HomePlacement {
   }
 
   #store({ id }: HeldHome, { sessionId, revision }: SessionPoint): Promise<void> {
-    const { store, ring, ttlMs } = this.#options;
-    const content = JSON.stringify({ v: VERSION, id, sessionId, revision });
-    return store.keep(id, Buffer.from(sealBytes(ring, Buffer.from(content))), ttlMs);
+    const { store, ring, audience, ttlMs } = this.#options;
+    const content = Buffer.from(JSON.stringify({ v: VERSION, sessionId, revision }));
+    return store.keep(id, Buffer.from(sealBytes(ring, { audience, key: id }, content)), ttlMs);
   }
 
   /** @returns `null` for what no process of this deployment sealed for this home */
   #open(id: HomeId, sealed: Uint8Array): SessionPoint | null {
+    const { ring, audience } = this.#options;
     try {
       const token = Buffer.from(sealed).toString('latin1');
-      const bytes = openBytes(this.#options.ring, token, MAX_SEALED_LENGTH);
+      const bytes = openBytes(ring, { audience, key: id }, token, MAX_SEALED_LENGTH);
       const read = parseJson(bytes.toString('utf8')) as Partial<Record<string, unknown>>;
-      const { v, id: sealedFor, sessionId: session, revision } = read;
-      if (v !== VERSION || sealedFor !== id || typeof session !== 'string') return null;
+      const { v, sessionId: session, revision } = read;
+      if (v !== VERSION || typeof session !== 'string') return null;
       return isLegacyRevision(revision) ? { sessionId: sessionId(session), revision } : null;
     } catch {
       return null;

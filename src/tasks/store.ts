@@ -4,7 +4,7 @@
  */
 import type { Claim, ClaimStore } from '../model/directory.ts';
 import type { TaskKey } from '../protocol/ids.ts';
-import { openBytes, sealBytes } from '../seal/envelope.ts';
+import { openBytes, sealBytes, type Place } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { readRecord, writeRecord, type TaskRecord } from './record.ts';
 
@@ -17,15 +17,18 @@ const CLAIMED_LONGER_MS = 60_000;
 export class TaskStore {
   readonly #store: ClaimStore;
   readonly #ring: KeyRing<'task'>;
+  readonly #audience: string;
 
-  constructor(store: ClaimStore, ring: KeyRing<'task'>) {
+  /** @param audience the name of the deployment */
+  constructor(store: ClaimStore, ring: KeyRing<'task'>, audience: string) {
     this.#store = store;
     this.#ring = ring;
+    this.#audience = audience;
   }
 
   /** Keeps a record for `ttlMs`. */
   async keep(key: TaskKey, record: TaskRecord, ttlMs: number): Promise<void> {
-    const sealed = sealBytes(this.#ring, writeRecord(record));
+    const sealed = sealBytes(this.#ring, this.#placeOf(key), writeRecord(record));
     await this.#store.keep(key, Buffer.from(sealed), ttlMs);
   }
 
@@ -41,7 +44,7 @@ export class TaskStore {
     }
     try {
       const text = Buffer.from(sealed).toString('latin1');
-      return readRecord(openBytes(this.#ring, text, MAX_SEALED_BYTES));
+      return readRecord(openBytes(this.#ring, this.#placeOf(key), text, MAX_SEALED_BYTES));
     } catch {
       return null;
     }
@@ -67,5 +70,9 @@ export class TaskStore {
 
   async forget(key: TaskKey): Promise<void> {
     await this.#store.forget(key).catch(() => {});
+  }
+
+  #placeOf(key: TaskKey): Place {
+    return { audience: this.#audience, key };
   }
 }

@@ -165,6 +165,7 @@ async function createRelay(
     owners: new OwnerActivity(clock),
     ring: sealKeys.ring('relay'),
     frames: sealKeys.ring('frames'),
+    audience: config.seal.audience,
     maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES,
     maxReplyBytes: MAX_REPLY_BYTES,
     openResponses,
@@ -215,7 +216,7 @@ async function createOuterRelay(
   }
   if (redis === null) return NO_RELAY;
   const { boot, clock } = options;
-  const { audience } = seal;
+  const { audience } = options;
   const { MessageQueue, RedisRelay } = await redisModules();
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
   const redisRelay = new RedisRelay({ ...options, queue });
@@ -231,6 +232,7 @@ interface RelayOptions extends IncomingRetriesOptions {
   readonly owners: OwnerActivity;
   readonly ring: KeyRing<'relay'>;
   readonly frames: KeyRing<'frames'>;
+  readonly audience: string;
   readonly maxBodyBytes: number;
   readonly maxReplyBytes: number;
   readonly peers?: Peers;

@@ -51,7 +51,8 @@ export function createTasks(
   const { calls, promotion, relay, config, replica, sealKeys, taskQuota, clock, log } = services;
   const store = places.type === 'store' ? places.store : null;
   const owner = places.type === 'owners' ? places.owner : null;
-  const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route });
+  const { audience } = config.seal;
+  const seal = new SessionSeal({ keys: sealKeys, audience, route });
   const ids = new TaskIds(seal, owner);
   if (owner !== null && !ids.fit) {
     log.event('tasks.address_too_long', { route, address: owner.address });
@@ -62,7 +63,7 @@ export function createTasks(
     calls,
     promotion,
     quota: taskQuota,
-    store: store && new TaskStore(store, sealKeys.ring('task')),
+    store: store && new TaskStore(store, sealKeys.ring('task'), audience),
     relay,
     ids,
     randomKey: randomId,

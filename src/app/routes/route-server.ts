@@ -120,14 +120,15 @@ export function peerOf({ upstream: { url, process } }: RouteConfig): Attributes 
 function placementOf(
   { id, sessions }: RouteConfig,
   relay: Relay | null,
-  { replica, sealKeys, clock }: SharedServices,
+  { config, replica, sealKeys, clock }: SharedServices,
 ): HomePlacement | null {
   const store = replica.homes;
   if (store === null || relay === null) return null;
   const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
   const { hasSuccessor } = replica;
   const ring = sealKeys.ring('home');
-  return new HomePlacement({ store, ring, route: id, ttlMs, hasSuccessor, clock });
+  const { audience } = config.seal;
+  return new HomePlacement({ store, ring, audience, route: id, ttlMs, hasSuccessor, clock });
 }
 
 export interface HttpServer {

@@ -67,8 +67,11 @@ const VERSION = 1;
 /** The session of a home is sealed in at most 8 KiB. */
 export const MAX_MESSAGE_BYTES = 32 * 1024;
 
+/** Whom a message is for is in it. */
+const PLACE = { audience: '', key: 'peers' };
+
 export function sealPeerMessage(ring: KeyRing<'peers'>, message: PeerMessage | PeerReply): string {
-  return sealBytes(ring, Buffer.from(JSON.stringify({ v: VERSION, ...message })));
+  return sealBytes(ring, PLACE, Buffer.from(JSON.stringify({ v: VERSION, ...message })));
 }
 
 /** @returns `null` if no gateway of this deployment wrote it, or one in another version */
@@ -83,7 +86,7 @@ export function openPeerReply(ring: KeyRing<'peers'>, sealed: string): PeerReply
 /** What a gateway of this deployment sealed in a known version has the form of that version. */
 function open(ring: KeyRing<'peers'>, sealed: string, member: 'request' | 'said'): unknown {
   try {
-    const read = parseJson(openBytes(ring, sealed, MAX_MESSAGE_BYTES).toString('utf8'));
+    const read = parseJson(openBytes(ring, PLACE, sealed, MAX_MESSAGE_BYTES).toString('utf8'));
     return isJsonObject(read) && read['v'] === VERSION && member in read ? read : null;
   } catch {
     return null;

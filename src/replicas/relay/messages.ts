@@ -10,7 +10,7 @@ import { z } from 'zod';
 import type { Readable } from 'node:stream';
 import { callerKindOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../protocol/json.ts';
-import { openBytes, sealBytes } from '../../seal/envelope.ts';
+import { openBytes, sealBytes, type Place } from '../../seal/envelope.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 
 const KINDS = {
@@ -48,7 +48,6 @@ export interface RelayMessage {
 
 const relayMessage = z.strictObject({
   v: z.literal(2),
-  to: z.string().min(1),
   kind: z.enum(KINDS),
   id: z.string().min(1).max(64),
   from: z.string().min(1).max(64),
@@ -69,27 +68,23 @@ export function maxRetryBytes(textBytes: number): number {
   return 2 * textBytes;
 }
 
-/** Seals a message for the process `to`. */
-export function sealMessage(ring: KeyRing<'relay'>, to: string, message: RelayMessage): string {
-  const content: z.infer<typeof relayMessage> = { v: 2, to, ...message };
-  return sealBytes(ring, Buffer.from(JSON.stringify(content)));
+/** Seals a message for a process. @param to its deployment, and its name in pointers */
+export function sealMessage(ring: KeyRing<'relay'>, to: Place, message: RelayMessage): string {
+  const content: z.infer<typeof relayMessage> = { v: 2, ...message };
+  return sealBytes(ring, to, Buffer.from(JSON.stringify(content)));
 }
 
 /** Opens a message. @returns `null` if it is not from a replica of this deployment to the process `to` */
 export function openMessage(
   ring: KeyRing<'relay'>,
-  to: string,
+  to: Place,
   sealed: string,
   maxBytes: number,
 ): RelayMessage | null {
   try {
-    const bytes = openBytes(ring, sealed, maxSealedLength(maxBytes));
-    const {
-      v: _v,
-      to: receiver,
-      ...message
-    } = relayMessage.parse(parseJson(Buffer.from(bytes).toString('utf8')));
-    return receiver === to ? message : null;
+    const bytes = openBytes(ring, to, sealed, maxSealedLength(maxBytes));
+    const { v: _v, ...message } = relayMessage.parse(parseJson(bytes.toString('utf8')));
+    return message;
   } catch {
     return null;
   }

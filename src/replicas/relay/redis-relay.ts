@@ -30,6 +30,8 @@ import type { MessageQueue } from './redis-queue.ts';
 
 export interface RedisRelayOptions extends IncomingRetriesOptions {
   readonly ring: KeyRing<'relay'>;
+  /** The name of the deployment. */
+  readonly audience: string;
   readonly queue: Pick<MessageQueue, 'read' | 'push' | 'close' | 'isBehind'>;
   /** The name of this process in pointers. */
   readonly boot: string;
@@ -67,10 +69,10 @@ export class RedisRelay {
   constructor(options: RedisRelayOptions) {
     this.#options = options;
     this.#incoming = new IncomingRetries(options);
-    const { queue, ring, boot, maxBodyBytes } = options;
+    const { queue, ring, audience, boot, maxBodyBytes } = options;
     const maxBytes = Math.max(maxRetryBytes(maxBodyBytes), MAX_PIECE_BYTES);
     void queue.read((sealed) => {
-      const message = openMessage(ring, boot, sealed, maxBytes);
+      const message = openMessage(ring, { audience, key: boot }, sealed, maxBytes);
       if (message !== null) this.#receive(message);
     });
   }
@@ -184,8 +186,9 @@ export class RedisRelay {
   }
 
   async #push(to: string, message: Omit<RelayMessage, 'from'>): Promise<PushResult> {
-    const { ring, queue, boot } = this.#options;
-    const pushing = queue.push(to, sealMessage(ring, to, { ...message, from: boot })).then(
+    const { ring, audience, queue, boot } = this.#options;
+    const sealed = sealMessage(ring, { audience, key: to }, { ...message, from: boot });
+    const pushing = queue.push(to, sealed).then(
       (isTaken) => (isTaken ? 'taken' : 'full'),
       (error: unknown) => (wasNotSent(error) ? 'unsent' : 'lost'),
     );

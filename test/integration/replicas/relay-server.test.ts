@@ -23,6 +23,7 @@ async function frozenAsker(writeStallMs: number) {
   const taken = Promise.withResolvers<Leg>();
   const app = createRelayServer({
     ring,
+    audience: 'fleet',
     boot: 'owner',
     maxBodyBytes: MIB,
     writeStallMs,
@@ -40,7 +41,7 @@ async function frozenAsker(writeStallMs: number) {
   await app.listen({ port: 0, host: '127.0.0.1' });
   const text = writeRequest({ route: 'route', request: RETRY }).toString();
   const letter = { kind: 'retry', id: 'id', from: 'asker', number: 0, text } as const;
-  const sealed = sealMessage(ring, 'owner', letter);
+  const sealed = sealMessage(ring, { audience: 'fleet', key: 'owner' }, letter);
   const accepted = once(app.server, 'connection');
   const { port } = app.server.address() as AddressInfo;
   const client = connect(port, '127.0.0.1');
@@ -53,7 +54,7 @@ async function frozenAsker(writeStallMs: number) {
   const question = await firstLetter(client, ring);
   client.pause();
   const go = { ...letter, kind: 'go', text: question?.text ?? '' } as const;
-  const body = sealMessage(ring, 'owner', go);
+  const body = sealMessage(ring, { audience: 'fleet', key: 'owner' }, go);
   await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
   return { leg: await taken.promise, answer: answer.resolve, openResponses, connection, gone };
 }
@@ -68,6 +69,7 @@ async function conversation(serveRelayed: ServeRelayed) {
   const app = createRelayServer({
     ...{
       ring,
+      audience: 'fleet',
       boot: 'owner',
       maxBodyBytes: MIB,
       writeStallMs: 10_000,
@@ -81,7 +83,7 @@ async function conversation(serveRelayed: ServeRelayed) {
   const { port } = app.server.address() as AddressInfo;
   const text = writeRequest({ route: 'route', request: RETRY }).toString();
   const letter = { kind: 'retry', id: 'id', from: 'asker', number: 0, text } as const;
-  const sealed = sealMessage(ring, 'owner', letter);
+  const sealed = sealMessage(ring, { audience: 'fleet', key: 'owner' }, letter);
   const client = connect(port, '127.0.0.1');
   stopAfterTest(async () => client.destroy());
   client.write(
@@ -91,14 +93,18 @@ async function conversation(serveRelayed: ServeRelayed) {
   let isConfirmed = false;
   const letters = () =>
     (read.match(/^\S+\.\.\S+(?=\n)/gm) ?? []).map((line) =>
-      openMessage(ring, 'asker', line, 10_000),
+      openMessage(ring, { audience: 'fleet', key: 'asker' }, line, 10_000),
     );
   for await (const chunk of client as AsyncIterable<Buffer>) {
     read += chunk.toString('latin1');
     const ready = letters().find((one) => one?.kind === 'ready');
     if (isConfirmed || ready === undefined) continue;
     isConfirmed = true;
-    const body = sealMessage(ring, 'owner', { ...letter, kind: 'go', text: ready?.text ?? '' });
+    const body = sealMessage(
+      ring,
+      { audience: 'fleet', key: 'owner' },
+      { ...letter, kind: 'go', text: ready?.text ?? '' },
+    );
     await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
   }
   return { head: read.split('\r\n', 1)[0], letters: letters() };
@@ -112,7 +118,7 @@ async function firstLetter(client: Socket, ring: KeyRing<'relay'>) {
     read += chunk.toString('latin1');
     const sealed = /^\S+\.\.\S+$/m.exec(read)?.[0];
     if (sealed !== undefined && read.includes(`${sealed}\n`)) {
-      return openMessage(ring, 'asker', sealed, 10_000);
+      return openMessage(ring, { audience: 'fleet', key: 'asker' }, sealed, 10_000);
     }
   }
 }

@@ -80,7 +80,7 @@ test('the port of the relay takes nothing from strangers, and serves nothing els
   const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
   const retry = { kind: 'retry', id: 'id', from: 'me', number: 0, text: '{}' } as const;
   const ring = createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, 7) }], 'relay');
-  const forAnother = sealMessage(ring, 'another process', retry);
+  const forAnother = sealMessage(ring, { audience: 'test', key: 'another process' }, retry);
   for (const body of ['', '{}', 'a..b.c.d', forAnother]) {
     const answer = await fetch(new URL('/relay', relay), { method: 'POST', body });
     expect([answer.status, await answer.text()]).toEqual([421, '']);

@@ -29,12 +29,12 @@ const rows: Row[] = textOf('docs/threats.md')
   });
 
 describe('docs/threats.md', () => {
-  test('has each threat once, without a gap', () => {
+  test('has each threat once', () => {
     const idsOf = (letter: string) =>
       rows.filter(({ id }) => id.startsWith(letter)).map(({ id }) => Number(id.slice(1)));
     for (const letter of ['S', 'T']) {
-      const numbers = idsOf(letter).toSorted((one, other) => one - other);
-      expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+      const numbers = idsOf(letter);
+      expect(numbers).toEqual([...new Set(numbers)]);
     }
     expect(rows.length).toBeGreaterThan(40);
   });

@@ -20,7 +20,15 @@ function processes() {
       setImmediate(() => store.receive(request, reply));
     });
     const hasSuccessor = () => true;
-    return new HomePlacement({ store, ring, route: 'mcp', ttlMs: TTL_MS, hasSuccessor, clock });
+    return new HomePlacement({
+      store,
+      ring,
+      audience: 'fleet',
+      route: 'mcp',
+      ttlMs: TTL_MS,
+      hasSuccessor,
+      clock,
+    });
   };
   return { clock, one: placementOf('one'), two: placementOf('two') };
 }
@@ -85,7 +93,15 @@ function withStore() {
     requireComplete: () => taking(() => {}),
   };
   const ring = createKeyRing([generateKey()], 'home');
-  const options = { store, ring, route: 'mcp', ttlMs: TTL_MS, hasSuccessor: () => true, clock };
+  const options = {
+    store,
+    ring,
+    audience: 'fleet',
+    route: 'mcp',
+    ttlMs: TTL_MS,
+    hasSuccessor: () => true,
+    clock,
+  };
   return { clock, claimed, kept, state, placementOf: () => new HomePlacement(options) };
 }
 

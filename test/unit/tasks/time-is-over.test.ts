@@ -60,7 +60,7 @@ function tasksTestbed(options: Partial<CallsOptions> = {}, most = 1) {
         randomKey: randomId,
         log: { event: () => {}, takes: () => true },
       },
-      store: new TaskStore(store, createKeyRing(keys, 'task')),
+      store: new TaskStore(store, createKeyRing(keys, 'task'), 'fleet'),
       ids: new TaskIds(
         new SessionSeal({ keys: { all: keys }, audience: 'fleet', route: 'route' }),
         null,

@@ -24,6 +24,8 @@ const HANDSHAKE_TIMEOUT_MS = 3_000;
 /** This process. */
 export interface Local {
   readonly ring: KeyRing<'frames'>;
+  /** The name of the deployment. */
+  readonly audience: string;
   /** Its name in pointers. */
   readonly boot: string;
 }
@@ -61,7 +63,6 @@ export interface Arrival {
 
 const hello = z.strictObject({
   v: z.literal(1),
-  to: z.string().min(1),
   from: z.string().min(1).max(64),
   secret: z.base64url().length(43),
 });
@@ -173,22 +174,17 @@ function refuse(socket: Duplex, status: string): void {
   );
 }
 
-function writeHello({ ring, boot }: Local, to: string, secret: Buffer): string {
-  const content: z.infer<typeof hello> = {
-    v: 1,
-    to,
-    from: boot,
-    secret: secret.toString('base64url'),
-  };
-  return sealBytes(ring, Buffer.from(JSON.stringify(content)));
+function writeHello({ ring, audience, boot }: Local, to: string, secret: Buffer): string {
+  const content: z.infer<typeof hello> = { v: 1, from: boot, secret: secret.toString('base64url') };
+  return sealBytes(ring, { audience, key: to }, Buffer.from(JSON.stringify(content)));
 }
 
 /** @returns `null` if it is not from a replica of this deployment to this process */
-function readHello({ ring, boot }: Local, sealed: unknown) {
+function readHello({ ring, audience, boot }: Local, sealed: unknown) {
   try {
-    const bytes = openBytes(ring, sealed, MAX_HELLO_LENGTH);
-    const { to, from, secret } = hello.parse(parseJson(bytes.toString('utf8')));
-    return to === boot ? { from, secret: Buffer.from(secret, 'base64url') } : null;
+    const bytes = openBytes(ring, { audience, key: boot }, sealed, MAX_HELLO_LENGTH);
+    const { from, secret } = hello.parse(parseJson(bytes.toString('utf8')));
+    return { from, secret: Buffer.from(secret, 'base64url') };
   } catch {
     return null;
   }

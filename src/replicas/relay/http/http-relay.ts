@@ -34,6 +34,7 @@ import { IncomingRetries, type IncomingRetriesOptions } from '../incoming-retry.
 
 export interface HttpRelayOptions {
   readonly ring: KeyRing<'relay'>;
+  readonly audience: string;
   /** The name of this process in pointers. */
   readonly boot: string;
   readonly maxReplyBytes: number;
@@ -141,7 +142,7 @@ export class HttpRelay {
     retry: OutgoingRetry,
     signal: AbortSignal,
   ): Promise<'broken' | 'refused' | null> {
-    const { ring, boot, owners } = this.#options;
+    const { ring, audience, boot, owners } = this.#options;
     try {
       const { statusCode, body } = await this.#post(
         owner,
@@ -156,7 +157,7 @@ export class HttpRelay {
         return statusCode === 421 ? 'refused' : null;
       }
       for await (const sealed of readLines(body, maxSealedLength(MAX_PIECE_BYTES))) {
-        const message = openMessage(ring, boot, sealed, MAX_PIECE_BYTES);
+        const message = openMessage(ring, { audience, key: boot }, sealed, MAX_PIECE_BYTES);
         if (message?.id !== id || message.from !== owner.boot) {
           retry.giveUp({ type: 'silent', problem: 'it sent an invalid relay message' });
           return null;
@@ -201,8 +202,8 @@ export class HttpRelay {
   }
 
   #seal({ boot: to }: ReachableOwner, id: string, kind: MessageKind, text: string): string {
-    const { ring, boot } = this.#options;
-    return sealMessage(ring, to, { kind, id, from: boot, number: 0, text });
+    const { ring, audience, boot } = this.#options;
+    return sealMessage(ring, { audience, key: to }, { kind, id, from: boot, number: 0, text });
   }
 
   #post({ address }: ReachableOwner, sealed: string, signal: AbortSignal) {
@@ -220,6 +221,7 @@ const BROKEN_CONNECTION: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECON
 
 export interface RelayServerOptions extends IncomingRetriesOptions {
   readonly ring: KeyRing<'relay'>;
+  readonly audience: string;
   /** The name of this process in pointers. */
   readonly boot: string;
   readonly maxBodyBytes: number;
@@ -238,7 +240,7 @@ const TAKEOVER_MS = 1_000;
  * takes the upgrades to kept connections: see `takeArrivals`.
  */
 export function createRelayServer(options: RelayServerOptions): FastifyInstance {
-  const { ring, boot } = options;
+  const { ring, audience, boot } = options;
   const retries = new IncomingRetries(options);
   const maxBytes = maxRetryBytes(options.maxBodyBytes);
   const app = fastify({
@@ -260,7 +262,7 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   }
   app.post(RELAY_PATH, async ({ body }, reply) => {
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
-    const message = openMessage(ring, boot, sealed, maxBytes);
+    const message = openMessage(ring, { audience, key: boot }, sealed, maxBytes);
     // Also for a replica that takes this process for the one that had the address before.
     if (message === null) return reply.code(421).send();
     if (message.kind !== 'retry') {
@@ -279,7 +281,7 @@ async function serve(
   message: RelayMessage,
   response: ServerResponse,
   retries: IncomingRetries,
-  { ring, boot, writeStallMs }: RelayServerOptions,
+  { ring, audience, boot, writeStallMs }: RelayServerOptions,
 ): Promise<void> {
   const { id, from } = message;
   // Before the call goes on: its first notification is written at once.
@@ -289,7 +291,10 @@ async function serve(
   const channel = {
     showsDisconnect: true,
     send: (kind: RelayMessage['kind'], text: string, number: number) =>
-      write(response, sealMessage(ring, from, { kind, id, from: boot, number, text })),
+      write(
+        response,
+        sealMessage(ring, { audience, key: from }, { kind, id, from: boot, number, text }),
+      ),
   };
   await retries.serve(message, channel, (retry) => {
     // The asker may have given up: then its client retries, or another replica is about to claim the call.

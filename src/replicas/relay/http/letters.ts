@@ -115,7 +115,7 @@ function seal(
 ): string {
   const exp = clock.now() + LIFETIME_MS;
   const written: z.infer<typeof letter> = { v: 1, to, exp, kind, id, from: boot, text };
-  return sealBytes(ring, Buffer.from(JSON.stringify(written)));
+  return sealBytes(ring, { audience: '', key: 'letters' }, Buffer.from(JSON.stringify(written)));
 }
 
 /** @returns the text of a letter of the owner for this retry, or `null` */
@@ -125,7 +125,12 @@ function open(
   id: string,
 ): string | null {
   try {
-    const bytes = openBytes(ring, sealed, maxSealedLength(maxReplyBytes));
+    const bytes = openBytes(
+      ring,
+      { audience: '', key: 'letters' },
+      sealed,
+      maxSealedLength(maxReplyBytes),
+    );
     const read = letter.parse(parseJson(bytes.toString('utf8')));
     const isExpected =
       read.kind === 'line' && read.id === id && read.from === to && read.to === boot;

@@ -80,7 +80,14 @@ async function twoReplicas() {
   const answer = Promise.withResolvers<CallReply>();
   const taken = Promise.withResolvers<Leg>();
   const common = {
-    ...{ ring, maxBodyBytes: 100_000, maxReplyBytes: 100_000, openResponses, clock },
+    ...{
+      ring,
+      audience: 'fleet',
+      maxBodyBytes: 100_000,
+      maxReplyBytes: 100_000,
+      openResponses,
+      clock,
+    },
     owners: new OwnerActivity(clock),
   };
   const serveRelayed: RedisRelayOptions['serveRelayed'] = async (_route, _request, leg) => ({

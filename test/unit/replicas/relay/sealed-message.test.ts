@@ -8,6 +8,7 @@ import { createKeyRing, type KeyPurpose } from '../../../../src/seal/key-ring.ts
 
 const ring = <Purpose extends KeyPurpose>(purpose: Purpose, byte = 1) =>
   createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, byte) }], purpose);
+const placeOf = (key: string) => ({ audience: 'fleet', key });
 const LETTER: RelayMessage = { kind: 'retry', id: 'id', from: 'one', number: 0, text: 'a secret' };
 
 // Rule relay-8: What replicas write to each other is sealed with a key of its own, for one process and one
@@ -16,27 +17,28 @@ const LETTER: RelayMessage = { kind: 'retry', id: 'id', from: 'one', number: 0, 
 // shown the key no more than 16 bytes are kept, for 2 s. The relay’s port takes nothing else: everything but
 // a message for this process gets HTTP status 421.
 describe('a message', () => {
-  const open = (sealed: string, to = 'other') => openMessage(ring('relay'), to, sealed, 10_000);
+  const open = (sealed: string, to = 'other') =>
+    openMessage(ring('relay'), placeOf(to), sealed, 10_000);
 
   test('is read by whom it is for, and says who wrote it', () => {
-    const sealed = sealMessage(ring('relay'), 'other', LETTER);
+    const sealed = sealMessage(ring('relay'), placeOf('other'), LETTER);
     expect(sealed).not.toContain('secret');
     expect(open(sealed)).toEqual(LETTER);
   });
 
   test('is read by nobody else', () => {
-    const sealed = sealMessage(ring('relay'), 'other', LETTER);
+    const sealed = sealMessage(ring('relay'), placeOf('other'), LETTER);
     expect(open(sealed, 'third')).toBeNull();
   });
 
   test('of another fleet is none', () => {
-    const sealed = sealMessage(ring('relay', 2), 'other', LETTER);
+    const sealed = sealMessage(ring('relay', 2), placeOf('other'), LETTER);
     expect(open(sealed)).toBeNull();
   });
 
   test('that is too long is not read', () => {
     const text = 'x'.repeat(20_000);
-    const sealed = sealMessage(ring('relay'), 'other', { ...LETTER, text });
+    const sealed = sealMessage(ring('relay'), placeOf('other'), { ...LETTER, text });
     expect(open(sealed)).toBeNull();
   });
 

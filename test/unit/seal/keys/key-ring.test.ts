@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { createKeyRing, InvalidKeyRing, type SecretKey } from '../../../../src/seal/key-ring.ts';
-import { openBytes, sealBytes } from '../../../../src/seal/envelope.ts';
+import { CARRIED, openBytes, sealBytes } from '../../../../src/seal/envelope.ts';
 import { InvalidRequestState } from '../../../../src/seal/invalid-request-state.ts';
 import { createSealer } from '../../../../src/seal/seal.ts';
 import { key, NEW_KEY, NOW_MS, OLD_KEY, pointer, request, sealer } from '../sealing-fixture.ts';
@@ -31,11 +31,11 @@ describe('a ring', () => {
   test('derives a key of its own for each purpose', () => {
     const [seal, relay] = [createKeyRing([OLD_KEY], 'seal'), createKeyRing([OLD_KEY], 'relay')];
     expect(relay.sealing.key.equals(seal.sealing.key)).toBe(false);
-    const token = sealBytes(relay, Buffer.from('for the relay'));
-    expect(() => openBytes({ ...seal, purpose: 'relay' }, token, 1000)).toThrow(
+    const token = sealBytes(relay, CARRIED, Buffer.from('for the relay'));
+    expect(() => openBytes({ ...seal, purpose: 'relay' }, CARRIED, token, 1000)).toThrow(
       InvalidRequestState,
     );
-    expect(Buffer.from(openBytes(relay, token, 1000)).toString()).toBe('for the relay');
+    expect(Buffer.from(openBytes(relay, CARRIED, token, 1000)).toString()).toBe('for the relay');
   });
 
   test('derives the same key on every replica that has the same secret', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openBytes, sealBytes } from '../../../../src/seal/envelope.ts';
+import { CARRIED, openBytes, sealBytes } from '../../../../src/seal/envelope.ts';
 import { SealKeys } from '../../../../src/seal/seal-keys.ts';
 import { SessionSeal } from '../../../../src/seal/session-seal.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
@@ -13,8 +13,8 @@ function rotating() {
   const clock = new ManualClock();
   const keys = new SealKeys([OLD], clock);
   const ring = keys.ring('seal');
-  const seal = () => sealBytes(ring, Buffer.from('content'));
-  const open = (sealed: string) => openBytes(ring, sealed, 4_096).toString();
+  const seal = () => sealBytes(ring, CARRIED, Buffer.from('content'));
+  const open = (sealed: string) => openBytes(ring, CARRIED, sealed, 4_096).toString();
   return { clock, keys, ring, seal, open };
 }
 
@@ -61,7 +61,11 @@ test('a key that sealed when calls lived longer opens for as long as those live'
 // Rule reload-7.
 test('a key opens before it seals, since another process may be ahead', () => {
   const { keys, ring, open } = rotating();
-  const ahead = sealBytes(new SealKeys([NEW], new ManualClock()).ring('seal'), Buffer.from('x'));
+  const ahead = sealBytes(
+    new SealKeys([NEW], new ManualClock()).ring('seal'),
+    CARRIED,
+    Buffer.from('x'),
+  );
   expect(() => open(ahead)).toThrow(UNKNOWN_KEY);
   keys.admit([OLD, NEW]);
   expect(open(ahead)).toBe('x');

@@ -1,0 +1,67 @@
+/**
+ * Somebody who writes to Redis, and moves there what replicas have put into it.
+ * @module-tag redis
+ */
+import { Redis } from 'ioredis';
+import { describe, expect, test } from 'vitest';
+import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
+import {
+  greeter,
+  legacyServer,
+  redisServer,
+  replicas,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const ALICE = { headers: { authorization: 'Bearer alice' } };
+const MALLORY = { headers: { authorization: 'Bearer mallory' } };
+
+/** Two replicas that have tasks in a Redis to which others write. */
+async function tasksInRedis() {
+  const { tools } = greeter();
+  const whoami = async (call: { extra: { requestInfo?: { headers: object } } }) =>
+    JSON.stringify(call.extra.requestInfo?.headers);
+  const legacy = await legacyServer({ tools: { ...tools, whoami } });
+  const { url } = await redisServer();
+  const [one, other] = await replicas(legacy, 2, {
+    redis: url,
+    route: { tasks: { promote: 'always' } },
+  });
+  const redis = new Redis(url.href);
+  stopAfterTest(async () => redis.disconnect());
+  const known = new Set<string>();
+  /** @returns the task, and the key of its record */
+  const taskAt = async (tool: string, caller: typeof ALICE) => {
+    const { response } = await callForTask(one.url, tool, {}, caller);
+    const status = tool === 'greet' ? 'input_required' : 'completed';
+    const task = await untilTask(one.url, response.result.taskId, [status], caller);
+    let record: string | undefined;
+    await expect
+      .poll(async () => {
+        record = (await redis.keys('*:outcome')).find((key) => !known.has(key));
+        return record;
+      })
+      .toBeDefined();
+    known.add(String(record));
+    return { task, record: String(record) };
+  };
+  return { redis, one, other, taskAt };
+}
+
+// Rule shared-17: What replicas keep in Redis opens only where it was put: for the deployment, and under its key. Whoever writes to
+// Redis cannot get the task of somebody else by moving its record to a task of their own.
+describe('a record of a task that is moved to the task of another caller', () => {
+  test.each(['whoami', 'greet'])('shows them nothing of it: %s', async (tool) => {
+    const { redis, other, taskAt } = await tasksInRedis();
+    const alices = await taskAt(tool, ALICE);
+    const mallorys = await taskAt(tool, MALLORY);
+    await redis.copy(alices.record, mallorys.record, 'REPLACE');
+    await redis.del(mallorys.record.replace(/outcome$/, 'claim'));
+    const stolen = await aboutTask(other.url, 'get', mallorys.task.taskId, {}, MALLORY);
+    expect(stolen.response.result).toBeUndefined();
+    expect(stolen.response.error.code).toBe(-32602);
+    // It is still where it was.
+    const own = await aboutTask(other.url, 'get', alices.task.taskId, {}, ALICE);
+    expect(own.response.result).toMatchObject({ status: alices.task.status });
+  });
+});
