@@ -6,7 +6,7 @@ import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import {
   excessOf,
   isJsonObject,
-  parseJson,
+  parseStrictly,
   without,
   type JsonObject,
   type JsonValue,
@@ -142,7 +142,7 @@ function readToken(token: string): SagaToken | null {
   const text = Buffer.from(token, 'base64url').toString();
   if (excessOf(text, MAX_DEPTH) !== null) return null;
   try {
-    const content = parseJson(text);
+    const content = parseStrictly(text);
     if (!isJsonObject(content)) return null;
     const { method, params, requestState } = content;
     if (typeof method !== 'string' || typeof requestState !== 'string') return null;

@@ -63,15 +63,28 @@ export function objectMember(object: JsonObject, member: string): JsonObject | u
   return isJsonObject(value) ? value : undefined;
 }
 
-/**
- * Returns an object without the named members: a copy, unless it has none of them. No parser lets a member `__proto__`
- * in.
- */
+/** Returns an object without the named members: a copy, unless it has none of them. */
 export function without(object: JsonObject, members: readonly string[]): JsonObject {
   if (!members.some((member) => Object.hasOwn(object, member))) return object;
-  const rest: JsonObject = {};
-  for (const member in object) if (!members.includes(member)) rest[member] = object[member]!;
-  return rest;
+  return membersWhere(object, (member) => !members.includes(member));
+}
+
+/** Copies the members whose names are kept. A member `__proto__` stays a member: an assignment would set the prototype. */
+export function membersWhere(object: JsonObject, keeps: (member: string) => boolean): JsonObject {
+  const kept: JsonObject = {};
+  for (const member in object) {
+    if (!keeps(member)) continue;
+    if (member === '__proto__') return Object.fromEntries(entriesWhere(object, keeps));
+    kept[member] = object[member]!;
+  }
+  return kept;
+}
+
+function entriesWhere(
+  object: JsonObject,
+  keeps: (member: string) => boolean,
+): [string, JsonValue][] {
+  return Object.entries(object).filter(([member]) => keeps(member));
 }
 
 /**
@@ -111,11 +124,24 @@ const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const MARK = `number-${crypto.randomUUID()}-`;
 
 /**
- * Parses JSON.
+ * Parses JSON. A member `__proto__` is a member like any other.
  * @param text whose depth has been checked with `excessOf`
- * @throws SyntaxError if it is not JSON, or if a member would set the prototype of an object
+ * @throws SyntaxError if it is not JSON
  */
 export function parseJson(text: string): JsonValue {
+  return parseWith(parsePlainly, text);
+}
+
+/**
+ * Parses JSON of a client.
+ * @param text whose depth has been checked with `excessOf`
+ * @throws SyntaxError if it is not JSON, or if a member could set the prototype of an object in some program
+ */
+export function parseStrictly(text: string): JsonValue {
+  return parseWith(parseWithoutPrototypes, text);
+}
+
+function parseWith(parse: (text: string) => JsonValue, text: string): JsonValue {
   if (!LONG_NUMBER.test(text)) return parse(text);
   // A reviver is told the source of each number as well, but takes thirty times as long.
   const long: string[] = [];
@@ -128,11 +154,16 @@ export function parseJson(text: string): JsonValue {
   return long.length === 0 ? parse(text) : withNumbers(parse(marked), long);
 }
 
-/** Each spelling of a member that sets a prototype has one of these. The library also removes a byte order mark. */
-const SUSPECT = ['__proto__', 'constructor', String.raw`\u00`, '\uFEFF'];
+function parsePlainly(text: string): JsonValue {
+  // Some servers begin with a byte order mark.
+  return JSON.parse(text.startsWith('\uFEFF') ? text.slice(1) : text) as JsonValue;
+}
 
-function parse(text: string): JsonValue {
-  if (!SUSPECT.some((part) => text.includes(part))) return JSON.parse(text) as JsonValue;
+/** Each spelling of a member that sets a prototype has one of these. */
+const SUSPECT = ['__proto__', 'constructor', String.raw`\u00`];
+
+function parseWithoutPrototypes(text: string): JsonValue {
+  if (!SUSPECT.some((part) => text.includes(part))) return parsePlainly(text);
   const options = { protoAction: 'error', constructorAction: 'error' } as const;
   return secureJson.parse(text, options) as JsonValue;
 }

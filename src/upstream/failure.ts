@@ -19,8 +19,12 @@ export type UpstreamFailureCode =
   /** A response that is not MCP: HTML, a redirect, a compressed body, JSON that is not a reply, an event beyond the limit. */
   | 'upstream_protocol_error';
 
-/** A configured limit of what a server sends. */
-export type UpstreamLimit = 'upstream.maxEvent' | 'upstream.maxBody';
+/** A limit of what a server sends: the key of one that is configured, or the words for a fixed one. */
+export type UpstreamLimit =
+  | 'upstream.maxEvent'
+  | 'upstream.maxBody'
+  | `at most ${number} levels of objects and arrays`
+  | `at most ${number} objects and arrays`;
 
 export interface UpstreamFailureDetails {
   /** False only if the server certainly did not act on the request. */
@@ -38,7 +42,7 @@ export interface UpstreamFailureDetails {
   /** The beginning of what the server said with an error. It can repeat what was sent to it. */
   readonly said?: string;
   readonly retryAfterMs?: number;
-  /** The configured limit that what the server sent exceeds. */
+  /** The limit that what the server sent exceeds. */
   readonly exceeds?: UpstreamLimit;
   /** The target of a redirect. */
   readonly location?: string;

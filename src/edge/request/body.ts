@@ -9,7 +9,7 @@ import {
   endOfString,
   membersWithin,
   MAX_CONTAINERS,
-  parseJson,
+  parseStrictly,
 } from '../../protocol/json.ts';
 
 export type JsonBody =
@@ -66,7 +66,7 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   const members = membersWithin(text, maxDepth);
   if (typeof members === 'string') return { type: 'refused', problem: EXCESSES[members](maxDepth) };
   try {
-    const value = parseJson(text);
+    const value = parseStrictly(text);
     // The parser keeps the last of several members with one name.
     if (membersOf(value) === members) return { type: 'json', value };
     const name = duplicateIn(text);

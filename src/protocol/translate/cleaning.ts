@@ -3,7 +3,14 @@
  * must not reach a modern client in a message of a legacy server, and what is of the modern envelope must not reach the server
  * (basic/index, "ResultType", "`_meta`").
  */
-import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
+import {
+  isJsonObject,
+  membersWhere,
+  objectMember,
+  without,
+  type JsonObject,
+  type JsonValue,
+} from '../json.ts';
 import { LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
 import { hasUserinfo } from '../web-url.ts';
 
@@ -111,11 +118,9 @@ export function withoutReservedMeta(message: JsonObject): JsonObject {
   return Object.keys(kept).length === 0 ? rest : { ...rest, _meta: kept };
 }
 
-/** Returns the members of a `_meta` that have a meaning on both sides. No parser lets a member `__proto__` in. */
+/** Returns the members of a `_meta` that have a meaning on both sides. */
 export function withoutReserved(meta: JsonObject): JsonObject {
-  const kept: JsonObject = {};
-  for (const name in meta) if (!isReserved(name)) kept[name] = meta[name]!;
-  return kept;
+  return membersWhere(meta, (name) => !isReserved(name));
 }
 
 const OF_MCP = /^[^./]*\.(?:modelcontextprotocol|mcp)(?:\.[^/]*)?\//;

@@ -3,7 +3,13 @@
  * reconnection time that a server may ask for), or as one JSON text. The parsers have no limits by default.
  */
 import { createParser } from 'eventsource-parser';
-import { excessOf, MAX_CONTAINERS, parseJson, type JsonValue } from '../../protocol/json.ts';
+import {
+  excessOf,
+  MAX_CONTAINERS,
+  parseJson,
+  type JsonExcess,
+  type JsonValue,
+} from '../../protocol/json.ts';
 import { DiscardedMessage } from '../discarded-message.ts';
 import { UpstreamFailure, type UpstreamLimit } from '../failure.ts';
 import { DiscardedEvent } from './discarded-event.ts';
@@ -150,29 +156,27 @@ function clampRetry(waitMs: number): number {
   return Math.min(Math.max(waitMs, MIN_RETRY_MS), MAX_RETRY_MS);
 }
 
-/** @param exceeds the configured limit that it is too large for, if that can be configured */
+/** @param exceeds the limit that it is too large for, if the client is told */
 export function tooLarge(problem: string, exceeds: UpstreamLimit | null): UpstreamFailure {
   const [named, details] =
     exceeds === null ? [problem, {}] : [`${problem} (${exceeds})`, { exceeds }];
   return new UpstreamFailure('upstream_protocol_error', named, { mayHaveActed: true, ...details });
 }
 
-/** Far more than real results need, and far less than exhausts the stack when it is serialised again. */
-const MAX_JSON_DEPTH = 500;
+/** Far more than real results need, and a quarter of what exhausts the stack when it is serialised again. */
+const MAX_JSON_DEPTH = 1_000;
+const EXCEEDED: Readonly<Record<JsonExcess, UpstreamLimit>> = {
+  depth: `at most ${MAX_JSON_DEPTH} levels of objects and arrays`,
+  containers: `at most ${MAX_CONTAINERS} objects and arrays`,
+};
 
 /**
  * Parses JSON.
- * @throws UpstreamFailure if it is not JSON, is nested too deeply, has too many objects, or sets a prototype
+ * @throws UpstreamFailure if it is not JSON, is nested too deeply, or has too many objects
  */
 export function upstreamJson(text: string): JsonValue {
   const excess = excessOf(text, MAX_JSON_DEPTH);
-  if (excess !== null) {
-    const problem =
-      excess === 'depth'
-        ? `it sent JSON nested more than ${MAX_JSON_DEPTH} levels deep`
-        : `it sent JSON of more than ${MAX_CONTAINERS} objects and arrays`;
-    throw new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: true });
-  }
+  if (excess !== null) throw tooLarge('it sent JSON that is too large', EXCEEDED[excess]);
   try {
     return parseJson(text);
   } catch (cause) {

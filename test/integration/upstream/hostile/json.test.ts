@@ -40,10 +40,6 @@ describe('JSON', () => {
     ],
     ['with an id that is an object', () => message({ result: {} })({})],
     ['deeper than a stack', (id) => `{"jsonrpc":"2.0","id":${String(id)},"result":{"a":${deep}}}`],
-    [
-      'that reaches for the prototype',
-      (id) => `{"jsonrpc":"2.0","id":${String(id)},"result":{"__proto__":{"polluted":1}}}`,
-    ],
     ['larger than the limit', message({ result: { a: 'x'.repeat(20_000) } })],
   ])('%s is no reply', async (_title, text) => {
     const asJson: Answer = ({ body }, response) =>
@@ -55,7 +51,6 @@ describe('JSON', () => {
       stream.end();
     };
     await expectFailure(asEvent, 'upstream_protocol_error');
-    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
   // Rule limits-3.
@@ -74,7 +69,8 @@ describe('JSON', () => {
 
   // Rule limits-3: A JSON body is read up to `upstream.maxBody` (16 MiB by default) and an event up to
   // `upstream.maxEvent` (4 MiB), over as many lines as it has; then the connection is cut (an event over HTTP+SSE is
-  // discarded instead). JSON nested deeper than 500 levels, or with a member that would reach a prototype, is not a reply.
+  // discarded instead). What a result holds is not judged: a member `__proto__` reaches the client as it came. JSON nested
+  // deeper than 1000 levels is not a reply, and the client is told that limit.
   test.each<[string, (push: (text: string) => void) => void]>([
     ['without end', (push) => push('x'.repeat(10_000))],
     ['without end, in single bytes', (push) => push(' ')],

@@ -4,8 +4,11 @@ import {
   isJsonInteger,
   isJsonNumber,
   isJsonObject,
+  type JsonObject,
   numberOf,
   parseJson,
+  parseStrictly,
+  without,
 } from '../../../../src/protocol/json.ts';
 import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
 
@@ -74,9 +77,21 @@ test('any JSON is the same afterwards, long numbers or not', () => {
   );
 });
 
-test.each(['{"__proto__":1,"n":12345678901234567890}', '{"constructor":{"prototype":1}}'])(
-  '%s, which would reach a prototype, is refused',
+describe.each(['{"__proto__":1,"n":12345678901234567890}', '{"constructor":{"prototype":1}}'])(
+  '%s, which could reach a prototype,',
   (text) => {
-    expect(() => parseJson(text)).toThrow(SyntaxError);
+    test('is refused in what a client sends', () => {
+      expect(() => parseStrictly(text)).toThrow(SyntaxError);
+    });
+
+    test('is data in what a server sends', () => {
+      const value = parseJson(text) as JsonObject;
+      expect(JSON.stringify(value)).toBe(text);
+      expect(JSON.stringify(without({ ...value, a: 1 }, ['a']))).toBe(text);
+    });
   },
 );
+
+test('a byte order mark before JSON is not part of it', () => {
+  expect(parseJson('\uFEFF{"a":1}')).toEqual({ a: 1 });
+});
