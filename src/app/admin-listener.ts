@@ -30,6 +30,6 @@ export class AdminListener {
 
 /** Creates the check of the `Host`. */
 function knownHosts({ host }: ListenAddress): (name: string) => boolean {
-  const policy = { allowedOrigins: [], allowedHosts: [], allowLoopback: isLoopbackHost(host) };
+  const policy = { allowedOrigins: [], allowedHosts: [], onLoopback: isLoopbackHost(host) };
   return (name) => isAllowedHost(name, policy);
 }

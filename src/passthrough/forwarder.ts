@@ -143,7 +143,7 @@ export class PassThroughForwarder {
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
     const { isEndpoint, query, rules, session, onRefused } = target;
-    const { upstream, path, sessions, hostHeader, challenge, onToken } = this.#options;
+    const { upstream, path, sessions, hostHeader, challenge, onToken, onLoopback } = this.#options;
     let isSealed = true;
     const passOn = (stream: Readable) => {
       if (isSealed) {
@@ -166,7 +166,7 @@ export class PassThroughForwarder {
       },
       rewriteHeaders: (headers) => {
         const set = reply.raw.getHeaders();
-        const passed = downstreamHeaders(headers, { upstream, path, challenge, set });
+        const passed = downstreamHeaders(headers, { upstream, path, challenge, set, onLoopback });
         if (session === null || sessions === null) return passed;
         const sealed = withSealedSession(passed, request, session, sessions);
         isSealed = sealed !== null;

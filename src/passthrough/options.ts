@@ -29,6 +29,8 @@ export interface PassThroughOptions {
    * called when the stream ends.
    */
   readonly onEndpoint: (endpoint: string) => () => void;
+  /** Whether the gateway listens on loopback, so that browsers take its responses for those of this machine. */
+  readonly onLoopback: boolean;
   /** The `Host` for the upstream; `null` for that of its URL. */
   readonly hostHeader: string | null;
   /** Rewrites a challenge of the server. */

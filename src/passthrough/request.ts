@@ -161,6 +161,8 @@ export interface ResponseHeaderRules {
   readonly challenge: (challenge: string) => string;
   /** Headers that the gateway has set on this response. They take precedence. */
   readonly set: Readonly<Record<string, unknown>>;
+  /** Whether the gateway listens on loopback. */
+  readonly onLoopback: boolean;
 }
 
 /** Returns the headers for the client, without those that HTTP does not allow. */
@@ -186,7 +188,19 @@ export function downstreamHeaders(
   }
   const { location } = headers;
   if (location !== undefined) headers.location = publicLocation(location, rules);
-  return headers;
+  return rules.onLoopback ? Object.assign(headers, withoutOrigin(headers)) : headers;
+}
+
+/**
+ * Returns the headers that keep what a server sends from being a page of this machine, which browsers and local applications
+ * trust: a document gets an origin of its own, whatever other policies it has (Content Security Policy 3, "sandbox").
+ */
+function withoutOrigin(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const policies = ['sandbox', headers['content-security-policy'] ?? []].flat();
+  return {
+    'content-security-policy': policies.join(', '),
+    'x-content-type-options': 'nosniff',
+  };
 }
 
 /** Rewrites a redirect within the upstream to the public address; any other stays as it is. */

@@ -123,7 +123,7 @@ function createGuard(routes: readonly Route[], shared: PublicServices): Guard {
     policy: {
       allowedOrigins: config.edge.allowedOrigins,
       allowedHosts: config.edge.allowedHosts,
-      allowLoopback: isLoopbackHost(config.listen.host),
+      onLoopback: isLoopbackHost(config.listen.host),
     },
     legacyClients: config.edge.legacyClients,
     paths,

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
 import { readJsonBody } from '../../edge/request/body.ts';
 import { hasClaim } from '../../edge/request/modern-request.ts';
+import { isLoopbackHost } from '../../lib/http.ts';
 import { once } from '../../lib/once.ts';
 import type { AdmissionVerdict } from '../../limits/admission.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
@@ -51,6 +52,7 @@ export function routePassThrough(
     headersOf: ({ raw }) => ({ ...route.tokenExchange?.headersOf(raw) }),
     otherPathHeaderRules: (request, path) =>
       otherPathHeaderRules(httpRoutes, request, path, shared),
+    onLoopback: isLoopbackHost(config.listen.host),
     hostHeader: server.hostHeader,
     challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
     onToken: (status, challenge) => route.resource?.answered(status, challenge),

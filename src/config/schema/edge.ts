@@ -10,7 +10,7 @@ export const edge = section({
       .string({ error: 'an origin such as https://app.example' })
       .refine(isOrigin, { error: 'an origin such as https://app.example (no path, no *)' })
       .meta({ title: 'origin' }),
-    'Origins of browser clients that are allowed. If the gateway listens on loopback, loopback origins are allowed as well.',
+    'Origins of browser clients that are allowed, those of this machine included.',
   ),
   allowedHosts: list(
     'host names',

@@ -86,9 +86,9 @@ export class Guard {
       return false;
     }
     this.#allowedHost = host;
-    if (!isAllowedOrigin(origin, policy)) {
+    if (!isAllowedOrigin(origin, host, policy)) {
       refused('Origin', origin ?? '');
-      refuse(response, 403, 'Origin not allowed (edge.allowedOrigins)');
+      refuse(response, 403, ORIGIN_NOT_ALLOWED);
       return false;
     }
     if (Number(headers['content-length'] ?? 0) > maxBodyBytes) {
@@ -126,6 +126,9 @@ const MESSAGES: Readonly<Record<string, string>> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body does not match its Content-Length',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Content-Type must be application/json',
 };
+
+const ORIGIN_NOT_ALLOWED =
+  'Origin not allowed: the page of a browser client must be listed in edge.allowedOrigins, also one of this machine';
 
 /** Headers that must not be repeated: it would be open which of them counts. */
 const SINGLE_HEADERS = ['host', 'origin', 'authorization', 'content-type', 'content-length'];
@@ -183,16 +186,22 @@ export interface OriginPolicy {
   readonly allowedOrigins: readonly string[];
   /** Values of `Host` besides the names of this machine, such as `mcp.example.com`. */
   readonly allowedHosts: readonly string[];
-  /** Whether pages served from this machine are allowed, as they are if the gateway listens on loopback. */
-  readonly allowLoopback: boolean;
+  /** Whether the gateway listens on loopback, where the browser of its user reaches it. */
+  readonly onLoopback: boolean;
 }
 
-/** Returns true if the page is allowed. A request without an `Origin` comes from no page. */
-export function isAllowedOrigin(origin: string | undefined, policy: OriginPolicy): boolean {
-  if (origin === undefined) return true;
-  if (policy.allowedOrigins.includes(origin)) return true;
-  const url = policy.allowLoopback ? URL.parse(origin) : null;
-  return url !== null && /^https?:$/.test(url.protocol) && isLoopbackHost(url.hostname);
+/**
+ * Returns true if the page is allowed. A request without an `Origin` comes from no page. On loopback the gateway's own
+ * origin is allowed, which no page has: those of servers are sandboxed.
+ * @param host the `Host`, which was checked
+ */
+export function isAllowedOrigin(
+  origin: string | undefined,
+  host: string,
+  { allowedOrigins, onLoopback }: OriginPolicy,
+): boolean {
+  if (origin === undefined || allowedOrigins.includes(origin)) return true;
+  return onLoopback && origin === `http://${host}`;
 }
 
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
@@ -202,7 +211,7 @@ const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
  * own name to this machine. Its GET requests carry no `Origin`, so that only `Host` shows it.
  */
 export function isAllowedHost(host: string, policy: OriginPolicy): boolean {
-  if (!policy.allowLoopback) return true;
+  if (!policy.onLoopback) return true;
   const name = HOST.exec(host)?.[1]?.toLowerCase();
   if (name === undefined) return false;
   return (

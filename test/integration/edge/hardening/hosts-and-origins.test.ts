@@ -61,10 +61,13 @@ describe('behind a loopback address', () => {
   });
 
   // Rule callers-1 (streamable-http, "Security & Endpoint" 1): A request with an `Origin` that is not listed
-  // in `edge.allowedOrigins` gets 403, on every path. Where the gateway listens on loopback, `http` and
-  // `https` origins of this machine may call as well. A request without `Origin` comes from no web page and
-  // passes.
+  // in `edge.allowedOrigins` gets 403, on every path, also an origin of this machine. Where the gateway listens
+  // on loopback, its own origin passes, which no page has: see callers-10. A request without `Origin` comes from
+  // no web page and passes.
   test.each([
+    'http://localhost:5173',
+    'https://127.0.0.1',
+    'http://[::1]:1',
     'http://evil.example',
     'https://localhost.evil.example',
     'http://127.0.0.1.evil.example',
@@ -90,17 +93,26 @@ describe('behind a loopback address', () => {
   });
 
   // Rule callers-1.
-  test.each([
-    'http://localhost:5173',
-    'https://127.0.0.1',
-    'http://[::1]:1',
-    'https://good.example',
-  ])('a page of %s may', async (origin) => {
-    const field = await ground({ edge: { allowedOrigins: ['https://good.example'] } });
-    const answer = await sendRaw(field.url, rawCall({ changes: { origin } }));
-    expect(answer.status).toBe(200);
-    expect(valuesOf(answer, 'access-control-allow-origin')).toEqual([origin]);
-    await expectUnharmed(field);
+  test.each(['https://good.example', 'http://localhost:5173'])(
+    'a page of %s may',
+    async (origin) => {
+      const allowedOrigins = ['https://good.example', 'http://localhost:5173'];
+      const field = await ground({ edge: { allowedOrigins } });
+      const answer = await sendRaw(field.url, rawCall({ changes: { origin } }));
+      expect(answer.status).toBe(200);
+      expect(valuesOf(answer, 'access-control-allow-origin')).toEqual([origin]);
+      await expectUnharmed(field);
+    },
+  );
+
+  // Rule callers-1.
+  test('the origin of the gateway itself may, and that of another port may not', async () => {
+    const field = await ground();
+    const host = 'localhost:8080';
+    const from = (origin: string) =>
+      sendRaw(field.url, rawCall({ changes: { host, origin } })).then(({ status }) => status);
+    expect(await from('http://localhost:8080')).toBe(200);
+    expect(await from('http://localhost:8081')).toBe(403);
   });
 
   // Rule callers-2.

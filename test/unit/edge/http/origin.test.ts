@@ -6,43 +6,48 @@ import {
   type OriginPolicy,
 } from '../../../../src/edge/http/guard.ts';
 
+const HOST = 'localhost:8080';
 const named: OriginPolicy = {
   allowedOrigins: ['https://app.example'],
   allowedHosts: [],
-  allowLoopback: false,
+  onLoopback: false,
 };
-const loopback: OriginPolicy = { ...named, allowLoopback: true };
+const loopback: OriginPolicy = { ...named, onLoopback: true };
 
 describe('Origin (streamable-http, "Security & Endpoint")', () => {
   // Rule callers-1.
   test('may be absent: then no page is calling', () => {
-    expect(isAllowedOrigin(undefined, named)).toBe(true);
+    expect(isAllowedOrigin(undefined, HOST, named)).toBe(true);
   });
 
   test('may be one of those named', () => {
-    expect(isAllowedOrigin('https://app.example', named)).toBe(true);
+    expect(isAllowedOrigin('https://app.example', HOST, named)).toBe(true);
   });
 
   test.each([
     ...['null', '', 'https://app.example.evil.example', 'https://evil-app.example'],
     ...['http://app.example', 'https://app.example:8443', 'https://APP.example/', 'app.example'],
   ])('may not be %j, which only looks like it', (origin) => {
-    expect(isAllowedOrigin(origin, named)).toBe(false);
+    expect(isAllowedOrigin(origin, HOST, named)).toBe(false);
+  });
+
+  test('may be that of the gateway where we listen on loopback, and nowhere else', () => {
+    expect(isAllowedOrigin(`http://${HOST}`, HOST, loopback)).toBe(true);
+    expect(isAllowedOrigin(`http://${HOST}`, HOST, named)).toBe(false);
   });
 
   test.each([
-    ...['http://localhost', 'http://localhost:5173', 'https://127.0.0.1:1', 'http://[::1]:80'],
-    ...['http://app.localhost', 'http://127.1.2.3'],
-  ])('may be %s where we listen on loopback only, and nowhere else', (origin) => {
-    expect(isAllowedOrigin(origin, loopback)).toBe(true);
-    expect(isAllowedOrigin(origin, named)).toBe(false);
+    ...['http://localhost', 'http://localhost:5173', 'https://localhost:8080', 'http://[::1]:8080'],
+    ...['http://app.localhost', 'http://127.1.2.3', 'http://127.0.0.1:8080'],
+  ])('may not be %s, another one of this machine', (origin) => {
+    expect(isAllowedOrigin(origin, HOST, loopback)).toBe(false);
   });
 
   test.each([
     ...['http://localhost.evil.example', 'http://127.0.0.1.evil.example', 'ftp://localhost'],
     ...['http://notlocalhost', 'file://localhost', 'http://128.0.0.1', 'null'],
   ])('may not be %s, which only looks like this machine', (origin) => {
-    expect(isAllowedOrigin(origin, loopback)).toBe(false);
+    expect(isAllowedOrigin(origin, HOST, loopback)).toBe(false);
   });
 });
 
@@ -83,14 +88,14 @@ describe('Host behind a loopback address', () => {
 test('no text makes them throw, and no stranger is ever let in by name', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.webUrl(), fc.domain()), (text) => {
-      expect(isAllowedOrigin(text, named)).toBe(text === 'https://app.example');
+      expect(isAllowedOrigin(text, HOST, named)).toBe(text === 'https://app.example');
       expect(typeof isAllowedHost(text, loopback)).toBe('boolean');
     }),
     { numRuns: 300 },
   );
   fc.assert(
     fc.property(fc.webUrl({ validSchemes: ['http', 'https'] }), (origin) => {
-      expect(isAllowedOrigin(origin, loopback)).toBe(false);
+      expect(isAllowedOrigin(origin, HOST, loopback)).toBe(false);
     }),
   );
 });
