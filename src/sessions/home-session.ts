@@ -51,6 +51,8 @@ export interface HomeSession extends SlottedSession {
   readonly silentTargets: LruMap<string, true>;
   /** Whether it may be the home of the caller at another replica. */
   isForeign: boolean;
+  /** Whether another process had it, and this one took it over for a call. */
+  isAdopted: boolean;
   /** Called when the home gets another session. */
   readonly onReplaced: Set<() => void>;
 }

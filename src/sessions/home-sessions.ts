@@ -27,6 +27,8 @@ export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
   readonly principal: string | null;
   /** Whether the caller has to be told that the state of an earlier session is gone. */
   readonly hasLostState: boolean;
+  /** Whether this process has the home, so that no other one has calls in its sessions. */
+  readonly isHere: () => boolean;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
@@ -138,6 +140,7 @@ export class HomeSessions {
       const entry = await this.#adopted(owner, point, await slots.take(principal));
       if (this.lacksSession && isHome) this.#current = entry;
       else entry.isForeign = upstream.detector.hasSiblings;
+      entry.isAdopted = true;
       return entry;
     });
   }
@@ -146,6 +149,11 @@ export class HomeSessions {
   inherit(point: SessionPoint): void {
     const left = new LeftCalls(this.#options);
     this.#disconnected = { point, slot: null, left, hasServed: true, isInherited: true };
+  }
+
+  /** The home is here from now on: what its sessions were asked meanwhile can be told to be a call's. */
+  claimed(): void {
+    for (const { session } of this.#all) session.questions.settle();
   }
 
   /** Leaves the session to another process as soon as nothing here uses it. */
@@ -303,10 +311,13 @@ export class HomeSessions {
 
   #add(slotted: SlottedSession, left = new LeftCalls(this.#options)): HomeSession {
     const entry: HomeSession = {
-      ...{ ...slotted, users: 0, left, hasServed: false, isForeign: false },
+      ...{ ...slotted, users: 0, left, hasServed: false, isForeign: false, isAdopted: false },
       silentTargets: new LruMap(MAX_SILENT_TARGETS),
       onReplaced: new Set(),
     };
+    // Nobody else knows a session that was opened here, before the home is left to another process.
+    entry.session.questions.knowsAllCalls = () =>
+      this.#options.isHere() || !(entry.isAdopted || this.#isHandedOver);
     this.#all.add(entry);
     return entry;
   }

@@ -138,6 +138,11 @@ export class Home {
     this.#checkIdle();
   }
 
+  /** The home is here from now on. */
+  claimed(): void {
+    this.#sessions.claimed();
+  }
+
   /** Leaves the session to another process as soon as nothing here uses it. */
   handOver(): void {
     this.#sessions.handOver();

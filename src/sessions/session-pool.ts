@@ -262,6 +262,8 @@ export class SessionPool {
       leases: this.#leases,
       clock: this.#clock,
       isRetired: () => this.#isRetired,
+      isHere: () =>
+        placement === null ? !this.#upstream.detector.hasSiblings : placement.isHere(key),
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
       onSession: (point) => placement?.keep(key, point),
@@ -299,6 +301,7 @@ export class SessionPool {
     const claim = await placement.claim(home.key);
     if (claim.type === 'elsewhere') return claim.holder;
     // It got a session before it could be claimed, while the store was away.
+    this.#homes.get(home.key)?.claimed();
     const own = this.#homes.get(home.key)?.point ?? null;
     if (own !== null) placement.keep(home.key, own);
     else if (claim.session !== null) this.#homeOf(owner, home).inherit(claim.session);

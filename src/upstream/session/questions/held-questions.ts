@@ -16,6 +16,8 @@ export interface HeldQuestionsOptions<Call> {
   readonly running: Entries<UpstreamRequestId, Call>;
   /** Returns the calls that ended without a reply, and can still ask. */
   readonly unfinished: () => readonly UpstreamRequestId[];
+  /** Whether all calls of the session are known here. While another process may have some, a question can be one of those. */
+  readonly knowsAllCalls: () => boolean;
   /** Passes a question on to the call that asked it. */
   readonly ask: (call: Call, question: ServerRequest) => void;
   /** Declines a question at the server. @param mayHaveAsked the calls that can have asked it, and still run */
@@ -83,11 +85,16 @@ export class HeldQuestions<Call> {
   }
 
   /**
-   * A call has ended: passes on what has become certain.
+   * A call has ended.
    * @param isOver false if the server may still run the call, so that a held question may be its own
    */
   ended(id: UpstreamRequestId, isOver: boolean): void {
     if (isOver) for (const { candidates } of this.#held) candidates.delete(id);
+    this.settle();
+  }
+
+  /** Passes on what has become certain. */
+  settle(): void {
     for (const held of this.#held) {
       // What is passed on can end calls, and with them other questions.
       if (!this.#held.includes(held) || !this.#isSettled(held.candidates)) continue;
@@ -119,7 +126,8 @@ export class HeldQuestions<Call> {
 
   #isSettled(candidates: ReadonlySet<UpstreamRequestId>): boolean {
     const running = this.#running(candidates).length;
-    return running === 0 || (running === 1 && candidates.size === 1);
+    if (running === 0) return true;
+    return running === 1 && candidates.size === 1 && this.#options.knowsAllCalls();
   }
 
   /** @returns false if several calls can still have asked the question */

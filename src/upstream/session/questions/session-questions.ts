@@ -42,6 +42,8 @@ interface UnrelatedQuestions {
 
 export class SessionQuestions {
   readonly #options: SessionQuestionsOptions;
+  /** Whether no other process may have calls in the session. Whoever has the session can set it. */
+  knowsAllCalls: () => boolean = () => true;
   readonly #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
   readonly #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
@@ -184,6 +186,11 @@ export class SessionQuestions {
     this.#unrelated?.held.ended(id, true);
   }
 
+  /** All calls of the session are known here from now on. */
+  settle(): void {
+    this.#unrelated?.held.settle();
+  }
+
   /** Forgets all questions: the session is over. */
   clear(): void {
     this.#unrelated?.held.clear();
@@ -213,6 +220,7 @@ export class SessionQuestions {
         running: calls,
         asksUntilMs: (call) => call.asksUntilMs,
         unfinished: () => this.#unfinished.ids(),
+        knowsAllCalls: () => this.knowsAllCalls(),
         ask: (call, question) => this.#ask(call, question),
         decline: ({ id, method }, mayHaveAsked) => {
           reply(id, unasked(method));
