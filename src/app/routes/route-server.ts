@@ -98,10 +98,16 @@ function secretsOf({ upstream: { url, process, headers } }: RouteConfig): string
   return [...given, url.search, ...url.searchParams.values()];
 }
 
-/** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */
-function takesCredentials({ upstream: { process, authorization, headers } }: RouteConfig): boolean {
-  if (process !== null) return false;
-  return authorization === 'forward' && headers['authorization'] === undefined;
+/**
+ * Tells whether credentials of clients reach the server, or tokens that are got for them. The operator's headers replace the
+ * clients'.
+ */
+function takesCredentials({ upstream }: RouteConfig): boolean {
+  if (upstream.process !== null) return false;
+  const { authorization, forwardHeaders, headers } = upstream;
+  const forwarded =
+    authorization === 'strip' ? forwardHeaders : ['authorization', ...forwardHeaders];
+  return forwarded.some((name) => headers[name] === undefined);
 }
 
 /** What spans say of the server of a route, by the conventions of OpenTelemetry. */

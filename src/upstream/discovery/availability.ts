@@ -18,7 +18,7 @@ export interface AvailabilityOptions {
   /** The name of the server in messages. */
   readonly server: string;
   readonly upstream: LegacyServer;
-  /** Whether the credentials of clients are forwarded to the server. */
+  /** Whether credentials of clients, or headers that they choose, reach the server. */
   readonly takesCredentials: boolean;
   /** What the operator gives to the server, and what is not logged if the server repeats it. */
   readonly secrets: readonly string[];
@@ -76,7 +76,7 @@ export class Availability {
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
       // It responds, and may serve clients with credentials.
-      if (failure.code === 'unauthorized' && this.#options.takesCredentials) {
+      if (this.#options.takesCredentials && mayLackCredentials(failure)) {
         this.#problem = null;
         this.#logRefusal(failure);
         return null;
@@ -136,6 +136,15 @@ export class Availability {
       );
     }
   }
+}
+
+/** Statuses of servers that know their users by a header of their own, and miss it. */
+const INCOMPLETE_STATUSES = new Set([400, 422]);
+
+/** True if the server has refused this request, and may take that of a client. With a page or a text it is no MCP server. */
+function mayLackCredentials({ code, details: { httpStatus, hasJson } }: UpstreamFailure): boolean {
+  const isIncomplete = httpStatus !== undefined && INCOMPLETE_STATUSES.has(httpStatus);
+  return code === 'unauthorized' || (isIncomplete && hasJson === true);
 }
 
 const ENDPOINT = 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse';

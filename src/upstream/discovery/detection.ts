@@ -74,7 +74,8 @@ export async function detect(options: DetectionOptions): Promise<Detected> {
     // A server that says to neither what it speaks may say it later.
     if (!isFallBack) throw answer === false ? session : answer;
     const oldest = await open('http-sse').catch((error: unknown) => {
-      throw answer === false ? error : answer;
+      if (answer !== false) throw answer;
+      throw session.details.hasJson === true ? session : error;
     });
     return bridged('http-sse', oldest, isAuto);
   }

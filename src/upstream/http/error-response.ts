@@ -75,6 +75,7 @@ export function failureOfStatus(
   if (status >= 500) return new UpstreamFailure('upstream_unavailable', what, details);
   return new UpstreamFailure('upstream_protocol_error', what, {
     ...details,
+    ...(head.mediaType === 'application/json' && { hasJson: true }),
     ...(error === null ? {} : { rpcError: error }),
   });
 }

@@ -164,7 +164,7 @@ test.for<Words>([
     response.writeHead(status, { 'content-type': type }).end(body);
   });
   stopAfterTest(() => server.stop());
-  const upstream = { headers: { 'x-api-key': 'canary-header' } };
+  const upstream = { headers: { 'x-api-key': 'canary-header' }, authorization: 'strip' } as const;
   const config = testConfig(`${server.url}?key=canary-query`, { upstream });
   const log = new RecordedLog();
   const started = await startGateway(config, { log, clock: new ManualClock() }).then(
@@ -245,8 +245,8 @@ describe.each(REFUSALS)('a server refusing with $status, transport $transport', 
   const { status, transport } = refusal;
 
   // Rule detection-5: A server that responds to the gateway itself with 401 or 403 at the start is there, and
-  // waits for clients with credentials. Where the `Authorization` of clients does not get there
-  // (`upstream.authorization: strip`, or one in `upstream.headers`), the gateway does not start.
+  // waits for clients with credentials. Where none of theirs get there (`upstream.authorization: strip`, or one in
+  // `upstream.headers`, and no `upstream.forwardHeaders`), the gateway does not start.
   test('is ready for clients that bring credentials', async () => {
     const gateway = await gatewayTo(await answering(status), { transport });
     expect(await readiness(gateway)).toEqual({
@@ -320,5 +320,51 @@ test.each([401, 500])(
     expect((await readiness(gateway)).status).toBe(200);
     const { response } = await callTool(gateway.url, 'x');
     expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
+  },
+);
+
+/** A server that knows its users by `X-API-Key`, and refuses whoever has none. */
+async function keyed(status: number, refusal: object): Promise<ScriptedServer> {
+  const server = await ScriptedServer.start(({ method, headers, body }, response) => {
+    if (method !== 'POST') return void response.writeHead(405).end();
+    if (headers['x-api-key'] !== 'ada') return json(response, status, refusal);
+    const { id } = body;
+    if (id === undefined) return void response.writeHead(202).end();
+    const done = { content: [{ type: 'text', text: 'done' }] };
+    if (body.method === 'server/discover') return json(response, 404, {});
+    const result = body.method === 'initialize' ? INITIALIZE_RESULT : done;
+    json(response, 200, { jsonrpc: '2.0', id, result });
+  });
+  stopAfterTest(() => server.stop());
+  return server;
+}
+
+const RPC_ERROR = { jsonrpc: '2.0', id: null, error: { code: -32000, message: 'Key missing' } };
+
+// Rule detection-11: Where credentials of clients, or headers that they choose (`upstream.forwardHeaders`), reach the server, a
+// 400 or 422 with JSON at the start is a refusal as well: it waits for clients that bring what it misses. Its words are logged
+// once (`upstream.refused`), and what it speaks is found out with the first client that it accepts.
+test.each([
+  [400, RPC_ERROR, 'auto', 'forward'],
+  [400, RPC_ERROR, 'auto', 'strip'],
+  [400, RPC_ERROR, 'streamable-http', 'forward'],
+  [401, RPC_ERROR, 'auto', 'strip'],
+  [422, { detail: 'Key missing' }, 'auto', 'forward'],
+] as const)(
+  'a server that refuses who has no key with %i, %j, serves clients that bring one, transport %s, authorization %s',
+  async (status, refusal, transport, authorization) => {
+    const server = await keyed(status, refusal);
+    const upstream = { authorization, forwardHeaders: ['x-api-key'] };
+    const gateway = await gatewayTo(server.url, { transport, upstream });
+    expect(await readiness(gateway)).toMatchObject({
+      status: 200,
+      body: { routes: { mcp: 'needs credentials' } },
+    });
+    const { response } = await callTool(gateway.url, 'x', {}, { headers: { 'x-api-key': 'ada' } });
+    expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
+    expect(gateway.log.named('upstream.detected')).toHaveLength(1);
+    expect(gateway.log.named('upstream.refused')).toEqual([
+      { route: 'mcp', status, said: expect.stringContaining('Key missing') },
+    ]);
   },
 );
