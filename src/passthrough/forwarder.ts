@@ -160,7 +160,12 @@ export class PassThroughForwarder {
       retryDelay: () => null,
       ...(query === null ? {} : { queryString: () => query }),
       rewriteRequestHeaders: (_request, headers) => {
-        const passed = upstreamHeaders(request, headers, rules, hasBody(request));
+        const passed = upstreamHeaders(
+          request,
+          headers,
+          { ...rules, onLoopback },
+          hasBody(request),
+        );
         if (hostHeader !== null) passed.host = hostHeader;
         return session === null ? passed : withSession(passed, request, session);
       },

@@ -45,12 +45,27 @@ function hasDotSegment(path: string): boolean {
   return decoded.split(/[/\\]/).some((segment) => segment === '.' || segment === '..');
 }
 
-/** Joins the configured query of the upstream and that of the client, without `?`. */
+/**
+ * Joins the configured query of the upstream and that of the client, without `?`. The client's parameters that a server could
+ * take for one of the operator's are dropped.
+ */
 export function joinedQuery(upstream: URL, requestTarget: string): string {
   const at = requestTarget.indexOf('?');
   const own = upstream.search.slice(1);
-  const clients = at < 0 ? '' : requestTarget.slice(at + 1);
-  return [own, clients].filter((part) => part !== '').join('&');
+  const clients = at < 0 ? [] : requestTarget.slice(at + 1).split('&');
+  const pinned = new Set(parameterNames(own));
+  const others = clients.filter((part) => !parameterNames(part).some((name) => pinned.has(name)));
+  return [own, ...others].filter((part) => part !== '').join('&');
+}
+
+/** Returns the names in a query as lax servers read them: some split at `;`, and PHP takes several characters for `_`. */
+function parameterNames(query: string): string[] {
+  return query
+    .split(/[&;]/)
+    .flatMap((part) => [...new URLSearchParams(part).keys()])
+    .map((name) => name.trim().toLowerCase().split('\0', 1)[0] ?? '')
+    .flatMap((name) => [name.split('[', 1)[0] ?? '', name])
+    .map((name) => name.replaceAll(/[. [-]/g, '_'));
 }
 
 export class BodyTooLarge extends Error {
@@ -87,6 +102,12 @@ export interface RequestHeaderRules {
   readonly authorization: 'forward' | 'strip' | 'exchange';
 }
 
+/**
+ * Those of a browser for all ports of a host, and so, on loopback, of all applications of this machine. They pass in neither
+ * direction there.
+ */
+const SHARED_BY_PORTS = new Set(['clear-site-data', 'cookie', 'set-cookie']);
+
 /** RFC 9110, section 7.6.1, and those that older intermediaries treat as hop-by-hop. */
 const HOP_BY_HOP = new Set([
   'connection',
@@ -119,7 +140,7 @@ export function removesEndToEndHeaders({ connection }: IncomingHttpHeaders): boo
 export function upstreamHeaders(
   request: FastifyRequest,
   incoming: IncomingHttpHeaders,
-  rules: RequestHeaderRules,
+  rules: RequestHeaderRules & { readonly onLoopback: boolean },
   hasBody: boolean,
 ): IncomingHttpHeaders {
   const ours: Record<string, string> = { ...forwardedFor(request), ...rules.headers };
@@ -128,6 +149,7 @@ export function upstreamHeaders(
     // Some servers read `_` as `-`: a client must not replace the operator's headers through that.
     const spelled = name.replaceAll('_', '-');
     if (spelled in ours || !passesUpstream(spelled, rules)) continue;
+    if (rules.onLoopback && SHARED_BY_PORTS.has(name)) continue;
     if (name === 'content-length' && !hasBody) continue;
     headers[name] = value;
   }
@@ -174,6 +196,7 @@ export function downstreamHeaders(
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(upstream)) {
     if (value === undefined || HOP_BY_HOP.has(name) || named.has(name)) continue;
+    if (rules.onLoopback && SHARED_BY_PORTS.has(name)) continue;
     if (!isSendable(name, value)) continue;
     if (name === 'vary' && rules.set[name] !== undefined) {
       headers[name] = `${String(rules.set[name])}, ${String(value)}`;

@@ -3,7 +3,7 @@
  * (streamable-http, "Security & Endpoint"), the declared size of the body, and the HTTP method; and cross-origin access for
  * the pages of allowed origins (the Fetch standard, "CORS protocol"). Handlers see only what passed.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
 import { BODY_TOO_LARGE, NO_SUCH_PATH, refuse } from '../response-writer.ts';
@@ -89,6 +89,10 @@ export class Guard {
     if (!isAllowedOrigin(origin, host, policy)) {
       refused('Origin', origin ?? '');
       refuse(response, 403, ORIGIN_NOT_ALLOWED);
+      return false;
+    }
+    if (policy.onLoopback && origin === undefined && isOfOtherPage(headers)) {
+      refuse(response, 403, 'A page of another origin asks for this (Sec-Fetch-Site)');
       return false;
     }
     if (Number(headers['content-length'] ?? 0) > maxBodyBytes) {
@@ -202,6 +206,11 @@ export function isAllowedOrigin(
 ): boolean {
   if (origin === undefined || allowedOrigins.includes(origin)) return true;
   return onLoopback && origin === `http://${host}`;
+}
+
+/** Browsers send no `Origin` with what a page shows or links to, but this header, which no page can set. */
+function isOfOtherPage(headers: IncomingHttpHeaders): boolean {
+  return ['cross-site', 'same-site'].includes(String(headers['sec-fetch-site']));
 }
 
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;

@@ -106,7 +106,39 @@ describe('what passes untouched', () => {
     ]);
   });
 
-  // Rule passthrough-7: Cookies, `Authorization`, `Mcp-*` and unknown headers pass; on the endpoint
+  // Rule passthrough-18: The parameters in the query of `upstream.url` are the operator's. Those of the client that a server
+  // could take for one of them are dropped: of the same name, decoded, in any case, with `[]` or behind a `;`.
+  test.each([
+    ...[
+      'read_only=false',
+      'READ_ONLY=false',
+      'read%5Fonly=false',
+      'read_only[]=false',
+      'read_only',
+    ],
+    ...[
+      'read_only%5B0%5D=false',
+      'read.only=false',
+      'read+only=false',
+      'read[only=false',
+      'a=1;read_only=0',
+    ],
+    ...['%20read_only=false', 'read_only%00=false', 'a=1&read_only=false&Project=x'],
+  ])("the operator's query, which %s does not contradict", async (query) => {
+    const upstream = await upstreamOf();
+    const { port } = await gatewayTo(`${upstream.url}?project=pinned&read_only=true`);
+    await send(port, { path: `/mcp?x=%201&${query}&y` });
+    const { searchParams } = new URL(upstream.seen[0]?.url ?? '', upstream.url);
+    expect([...searchParams.keys()].filter((name) => name !== 'a')).toEqual([
+      'project',
+      'read_only',
+      'x',
+      'y',
+    ]);
+    expect(upstream.seen[0]?.url).toMatch(/^\/mcp\?project=pinned&read_only=true&x=%201&/);
+  });
+
+  // Rule passthrough-7: Cookies (not on loopback: callers-11), `Authorization`, `Mcp-*` and unknown headers pass; on the endpoint
   // `upstream.headers` win over the client's, also when it spells them with underscores, and
   // `upstream.authorization: strip` holds here as well.
   test('the headers of MCP and of authorization, and those nobody knows', async () => {

@@ -48,3 +48,55 @@ describe('a page of a server, behind a loopback address', () => {
     expect(valuesOf(answer, 'x-content-type-options')).toEqual(['nosniff']);
   });
 });
+
+describe('cookies, which a browser shares between all ports of a host', () => {
+  // Rule callers-11: Where the gateway listens on loopback, `Cookie` does not pass to a server, and `Set-Cookie` and
+  // `Clear-Site-Data` do not pass from it: those of all applications of this machine are one store.
+  test.each(['/mcp', '/page'])(
+    'of other applications do not reach the server of %s, and it sets none for them',
+    async (path) => {
+      const { server, get } = await inFrontOfPages({}, (response) => {
+        response.setHeader('set-cookie', ['_xsrf=FIXED; Path=/', 'b=2']);
+        response.setHeader('clear-site-data', '"cookies"');
+        response.writeHead(200, { 'x-of': 'server' }).end();
+      });
+      const answer = await get(path, ['cookie', 'other-application=1']);
+      expect(valuesOf(answer, 'x-of')).toEqual(['server']);
+      expect(valuesOf(answer, 'set-cookie')).toEqual([]);
+      expect(valuesOf(answer, 'clear-site-data')).toEqual([]);
+      expect(server.received.at(-1)?.path).toBe(path);
+      expect(server.received.at(-1)?.headers).not.toHaveProperty('cookie');
+    },
+  );
+});
+
+describe('a request without Origin that a browser makes', () => {
+  // Rule callers-12: Where the gateway listens on loopback, a request without `Origin` whose `Sec-Fetch-Site` names another
+  // site, or another origin of the same one, gets 403: a page asks so for an image, or follows a link.
+  test.each(['cross-site', 'same-site'])(
+    'for a page that is %s does not reach the server',
+    async (site) => {
+      const { server, get } = await inFrontOfPages();
+      for (const path of ['/mcp', '/admin/delete?all=1']) {
+        expect((await get(path, ['sec-fetch-site', site])).status).toBe(403);
+        expect(server.received.filter(({ headers }) => 'sec-fetch-site' in headers)).toEqual([]);
+      }
+    },
+  );
+
+  // Rule callers-12.
+  test.each(['none', 'same-origin'])('on its own (%s) reaches it', async (site) => {
+    const { get } = await inFrontOfPages();
+    expect((await get('/page', ['sec-fetch-site', site])).status).toBe(200);
+  });
+
+  // Rule callers-12.
+  test('with the origin of an allowed page reaches it', async () => {
+    const { get } = await inFrontOfPages({ edge: { allowedOrigins: ['https://app.example'] } });
+    const headers: [string, string][] = [
+      ['sec-fetch-site', 'cross-site'],
+      ['origin', 'https://app.example'],
+    ];
+    expect((await get('/page', ...headers)).status).toBe(200);
+  });
+});
