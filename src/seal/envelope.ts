@@ -16,6 +16,7 @@ const TYPES: Readonly<Record<KeyPurpose, string>> = {
   peers: 'mrtr-peers+jwe',
   home: 'mrtr-home+jwe',
   task: 'mrtr-task+jwe',
+  lease: 'mrtr-lease+jwe',
 };
 
 /** Where a sealed text is put: among those of its purpose, it opens nowhere else. */

@@ -305,7 +305,7 @@ const SILENT_WAIT_MS = 500;
 async function openDirectory(
   { redis, seal }: Config,
   owner: PointerOwner,
-  { fleetClock, clock, log }: Pick<ReplicaServices, 'fleetClock' | 'clock' | 'log'>,
+  { sealKeys, fleetClock, clock, log }: ReplicaServices,
 ): Promise<Replica['directory']> {
   if (redis === null) return null;
   const { audience } = seal;
@@ -313,6 +313,7 @@ async function openDirectory(
   const directory = new RedisDirectory({
     redis,
     audience,
+    ring: sealKeys.ring('lease'),
     owner,
     clock,
     random: Math.random,

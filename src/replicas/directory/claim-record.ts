@@ -11,27 +11,19 @@ export interface ClaimRecord {
 }
 
 const text = z.string().min(1);
-const ownerRecord = z.strictObject({ id: text, boot: text, address: z.exactOptional(text) });
+/** Without an address, which only the lease of a replica says. */
+const ownerRecord = z.strictObject({ id: text, boot: text });
 const claimRecord = z.strictObject({ epoch: z.int().min(1), owner: ownerRecord });
 
 /** Writes an owner with its members in a fixed order, since the texts are compared. */
-export function writeOwner({ id, boot, address }: PointerOwner): string {
-  return JSON.stringify(address === undefined ? { id, boot } : { id, boot, address });
+export function writeOwner({ id, boot }: PointerOwner): string {
+  return JSON.stringify({ id, boot });
 }
 
 /** Reads a stored claim. @returns `null` if this version does not know its form */
 export function readClaim(value: string): ClaimRecord | null {
-  return read(claimRecord, value);
-}
-
-/** Reads the text of `writeOwner`. @returns `null` if this version does not know its form */
-export function readOwner(value: string): PointerOwner | null {
-  return read(ownerRecord, value);
-}
-
-function read<Stored>(form: z.ZodType<Stored>, value: string): Stored | null {
   try {
-    return form.safeParse(JSON.parse(value)).data ?? null;
+    return claimRecord.safeParse(JSON.parse(value)).data ?? null;
   } catch {
     return null;
   }

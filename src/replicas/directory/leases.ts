@@ -2,7 +2,23 @@
 import { Cluster } from 'ioredis';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import type { RedisClient } from '../redis/client.ts';
-import { readOwner } from './claim-record.ts';
+import { readLease, type LeaseSeal } from './lease-record.ts';
+
+/** @param prefix of the keys of the deployment */
+export const leaseKey = (prefix: string, boot: string) =>
+  `${prefix}{${encodeURIComponent(boot)}}:lease`;
+
+/** Adds what the lease of a replica says of its address. @throws Error of the Redis client */
+export async function locate(
+  redis: RedisClient,
+  prefix: string,
+  owner: PointerOwner,
+  seal: LeaseSeal,
+): Promise<PointerOwner> {
+  const text = await redis.get(leaseKey(prefix, owner.boot));
+  const lease = text === null ? null : readLease(text, seal);
+  return lease?.boot === owner.boot ? { ...owner, ...lease } : owner;
+}
 
 /** How many keys one step looks at, and how many steps there are at each node. */
 const KEYS_A_STEP = 1_000;
@@ -14,7 +30,11 @@ const MAX_REPLICAS = 100;
  * @param prefix of the keys of the deployment
  * @throws Error of the Redis client, also if the user may not call SCAN
  */
-export async function findLeases(redis: RedisClient, prefix: string): Promise<PointerOwner[]> {
+export async function findLeases(
+  redis: RedisClient,
+  prefix: string,
+  seal: LeaseSeal,
+): Promise<PointerOwner[]> {
   const pattern = `${prefix.replace(/[*?[\]\\]/g, '\\$&')}{*}:lease`;
   const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
   const keys = new Set<string>();
@@ -29,5 +49,5 @@ export async function findLeases(redis: RedisClient, prefix: string): Promise<Po
   }
   const shown = [...keys].slice(0, MAX_REPLICAS);
   const owners = await Promise.all(shown.map((key) => redis.get(key)));
-  return owners.flatMap((text) => (text === null ? [] : (readOwner(text) ?? [])));
+  return owners.flatMap((text) => (text === null ? [] : (readLease(text, seal) ?? [])));
 }

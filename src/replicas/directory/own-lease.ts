@@ -4,8 +4,8 @@ import type { RedisClient } from '../redis/client.ts';
 
 export interface OwnLeaseOptions {
   readonly key: string;
-  /** The owner, as it is written. */
-  readonly text: string;
+  /** Writes what it says. */
+  readonly write: () => string;
   readonly leaseMs: number;
   readonly clock: Pick<Clock, 'elapsed'>;
 }
@@ -46,9 +46,9 @@ export class OwnLease {
    * @throws Error of the Redis client
    */
   async renew(redis: RedisClient): Promise<() => void> {
-    const { key, text, leaseMs, clock } = this.#options;
+    const { key, write, leaseMs, clock } = this.#options;
     const sentAtMs = clock.elapsed();
-    if (!(await this.#extend(redis, sentAtMs))) await redis.set(key, text, 'PX', leaseMs);
+    if (!(await this.#extend(redis, sentAtMs))) await redis.set(key, write(), 'PX', leaseMs);
     this.#leasedAtMs = sentAtMs;
     if (!this.#isGone) return () => {};
     this.#isGone = false;
@@ -65,9 +65,9 @@ export class OwnLease {
    * @returns whether it is there
    */
   async #extend(redis: RedisClient, nowMs: number): Promise<boolean> {
-    const { key, text, leaseMs } = this.#options;
+    const { key, write, leaseMs } = this.#options;
     if (this.#leasedAtMs === null || this.#isGone) return false;
-    const isThere = (await redis.set(key, text, 'PX', leaseMs, 'XX')) !== null;
+    const isThere = (await redis.set(key, write(), 'PX', leaseMs, 'XX')) !== null;
     // Others may have found it gone, whatever the store has now.
     this.#isGone ||= !isThere || nowMs - this.#leasedAtMs >= leaseMs;
     return isThere;

@@ -1,6 +1,7 @@
 /** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { isHomeId } from '../../protocol/ids.ts';
+import type { KeyRing } from '../../seal/key-ring.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import { CLAIM, RELEASE, readClaim, writeOwner, type ClaimRecord } from './claim-record.ts';
 import {
@@ -9,7 +10,8 @@ import {
   type Claimable,
   type Directory,
 } from '../../model/directory.ts';
-import { findLeases } from './leases.ts';
+import { writeLease } from './lease-record.ts';
+import { findLeases, leaseKey, locate } from './leases.ts';
 import { Outage } from './outage.ts';
 import { OwnLease } from './own-lease.ts';
 import { UnreleasedClaims } from './unreleased-claims.ts';
@@ -29,6 +31,7 @@ export interface RedisDirectoryOptions {
   readonly redis: RedisOptions;
   /** The name of the deployment. Deployments that share a Redis do not see each other. */
   readonly audience: string;
+  readonly ring: KeyRing<'lease'>;
   /** This replica. */
   readonly owner: PointerOwner;
   readonly clock: Clock;
@@ -46,6 +49,7 @@ const KEYS_OF_HOMES = { claim: 'holder', epoch: 'epoch', outcome: 'session' } as
 const [LEASE_MS, RENEW_EVERY_MS] = [5000, 1500];
 /** How many dead holders of one call a claim replaces. More means that other replicas claim it, too. */
 const MAX_TAKEOVERS = 3;
+const INCOMPLETE = 'was unavailable, and some replicas may not have renewed their leases yet';
 
 export class RedisDirectory implements Directory {
   readonly #redis: RedisClient;
@@ -81,9 +85,10 @@ export class RedisDirectory implements Directory {
     this.#prefix = `mrtr:${encodeURIComponent(options.audience)}:`;
     this.#ownerText = writeOwner(options.owner);
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
-    const key = this.#leaseKey(options.owner.boot);
-    const { clock } = options;
-    this.#ownLease = new OwnLease({ key, text: this.#ownerText, leaseMs: this.#leaseMs, clock });
+    const { owner, clock } = options;
+    const key = leaseKey(this.#prefix, owner.boot);
+    const write = () => writeLease(owner, options);
+    this.#ownLease = new OwnLease({ key, write, leaseMs: this.#leaseMs, clock });
     this.#redis.on('error', (error: unknown) => this.#onError(error));
     this.#redis.on('node error', (error: unknown) => this.#onError(error));
     this.#redis.on('close', () => this.#onUnreachable(this.#lastError));
@@ -133,7 +138,8 @@ export class RedisDirectory implements Directory {
       if (outcome.type === 'claimed') return outcome;
       const { owner } = outcome.existing;
       if (takeovers === MAX_TAKEOVERS || (await this.isAlive(owner.boot))) {
-        return { type: 'held', by: owner };
+        const by = await this.#run((redis) => locate(redis, this.#prefix, owner, this.#options));
+        return { type: 'held', by };
       }
       replaceable = outcome.text;
     }
@@ -159,24 +165,30 @@ export class RedisDirectory implements Directory {
   }
 
   async renewedAgoMs(boot: string): Promise<number | null> {
-    const leftMs = await this.#run((redis) => redis.pttl(this.#leaseKey(boot)));
+    const leftMs = await this.#run((redis) => redis.pttl(leaseKey(this.#prefix, boot)));
     if (leftMs >= 0) return Math.max(0, this.#leaseMs - leftMs);
     // Leases expire during an outage, and a failover can lose the newest ones. For the lifetime of a lease after it, a live
     // replica may have no lease because it has not reconnected yet.
-    if (this.#options.clock.elapsed() - this.#awayAtMs < this.#leaseMs) throw this.#incomplete();
+    if (this.#options.clock.elapsed() - this.#awayAtMs < this.#leaseMs)
+      throw this.#wrong(INCOMPLETE);
     return null;
   }
 
   /** Finds the replicas that have a lease. @throws Error of the Redis client */
-  readonly replicas = () => findLeases(this.#redis, this.#prefix);
+  readonly replicas = () => findLeases(this.#redis, this.#prefix, this.#options);
 
   async endLease(boot: string): Promise<void> {
-    await this.#run((redis) => redis.del(this.#leaseKey(boot)));
+    await this.#run((redis) => redis.del(leaseKey(this.#prefix, boot)));
   }
 
   async keep(call: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void> {
-    const [key, value] = [this.#callKey(call, 'outcome'), Buffer.from(sealed)];
-    await this.#run((redis) => redis.set(key, value, 'PX', wholeMs(ttlMs)));
+    const set = [
+      this.#callKey(call, 'outcome'),
+      Buffer.from(sealed),
+      'PX',
+      wholeMs(ttlMs),
+    ] as const;
+    await this.#run((redis) => redis.set(...set));
   }
 
   async kept(call: Claimable): Promise<Uint8Array | null> {
@@ -192,15 +204,14 @@ export class RedisDirectory implements Directory {
     const isNew = await this.#run((redis) => this.#ownLease.isNew(redis));
     if (this.#up && !isNew) return;
     const holder = claimed === undefined ? null : await this.holderOf(claimed);
-    if (holder === null) throw this.#incomplete();
+    if (holder === null) throw this.#wrong(INCOMPLETE);
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#renewal?.cancel();
     // Best effort: if the store is unreachable, the lease expires.
-    const { boot } = this.#options.owner;
-    const released = this.#up ? this.endLease(boot) : Promise.resolve();
+    const released = this.#up ? this.endLease(this.#options.owner.boot) : Promise.resolve();
     this.#closed = true;
     await released.catch(() => {});
     this.#redis.disconnect();
@@ -208,28 +219,20 @@ export class RedisDirectory implements Directory {
   }
 
   async #claimUnlessHeld(call: Claimable, ttlMs: number, replaceable: string) {
-    const keys = [this.#callKey(call, 'claim'), this.#callKey(call, 'epoch')] as const;
+    const [claim, epoch] = [this.#callKey(call, 'claim'), this.#callKey(call, 'epoch')];
     const args = [this.#ownerText, wholeMs(ttlMs), replaceable] as const;
-    const reply = await this.#run((redis) => redis.eval(CLAIM, 2, ...keys, ...args));
+    const reply = await this.#run((redis) => redis.eval(CLAIM, 2, claim, epoch, ...args));
     const [won, value]: unknown[] = Array.isArray(reply) ? reply : [];
     if (won === 1 && typeof value === 'number') return { type: 'claimed', epoch: value } as const;
-    if (typeof value !== 'string') throw this.#unreadable();
-    return { type: 'held', text: value, existing: this.#read(value) } as const;
+    const text = typeof value === 'string' ? value : '';
+    return { type: 'held', text, existing: this.#read(text) } as const;
   }
 
   /** The holder of an unreadable claim is unknown, so no replica may take the call until the claim expires. */
   #read(text: string): ClaimRecord {
     const claim = readClaim(text);
-    if (claim === null) throw this.#unreadable();
+    if (claim === null) throw this.#wrong('holds a claim that this version cannot read');
     return claim;
-  }
-
-  #unreadable(): DirectoryUnavailable {
-    return this.#wrong('holds a claim that this version cannot read');
-  }
-
-  #incomplete(): DirectoryUnavailable {
-    return this.#wrong('was unavailable, and some replicas may not have renewed their leases yet');
   }
 
   #wrong(problem: string): DirectoryUnavailable {
@@ -342,9 +345,5 @@ export class RedisDirectory implements Directory {
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */
   #callKey(call: Claimable, name: 'claim' | 'epoch' | 'outcome'): string {
     return `${this.#prefix}{${call}}:${isHomeId(call) ? KEYS_OF_HOMES[name] : name}`;
-  }
-
-  #leaseKey(boot: string): string {
-    return `${this.#prefix}{${encodeURIComponent(boot)}}:lease`;
   }
 }

@@ -9,6 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { RedisDirectory } from '../../../src/replicas/directory/redis-directory.ts';
 import { sealOutcome } from '../../../src/calls/sealed-outcome.ts';
+import { createKeyRing } from '../../../src/seal/key-ring.ts';
 import { callId } from '../../../src/protocol/ids.ts';
 import {
   answersOf,
@@ -117,6 +118,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
       const directory = new RedisDirectory({
         redis: { mode: 'single', url: redis.url, connectTimeoutMs: 5_000, commandTimeoutMs: 5_000 },
         audience: 'fleet',
+        ring: createKeyRing([{ kid: 'a', secret: randomBytes(32) }], 'lease'),
         owner: { id: 'one', boot: randomUUID(), address: 'http://10.0.0.1:8081' },
         clock: systemClock,
         random: Math.random,

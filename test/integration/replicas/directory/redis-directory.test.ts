@@ -37,7 +37,10 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
         expect(race[winner]).toEqual({ type: 'claimed', epoch: 1 });
         const holder = await a.directory.holderOf(calls[i] ?? newCall());
         expect(holder?.owner.boot).toBe([a, b][winner]?.boot);
-        expect(race[1 - winner]).toEqual({ type: 'held', by: holder?.owner });
+        expect(race[1 - winner]).toEqual({
+          type: 'held',
+          by: { ...holder?.owner, address: expect.stringContaining('10.0.0.1:') },
+        });
       }
     });
 
@@ -182,6 +185,27 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await a.directory.claim(call, TTL_MS);
       expect(await b.directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
       expect(await b.directory.isAlive(a.boot)).toBe(false);
+    });
+
+    // Rule shared-18: Whoever writes to Redis cannot have a replica connect to an address: only the leases have addresses, which
+    // replicas seal for themselves.
+    test('an address that no replica wrote of itself is one of nobody', async () => {
+      const a = await startReplica(single(server), '1');
+      const b = await startReplica(single(server), '2');
+      const redis = spy(server);
+      const forged = { id: 'x', boot: 'x', address: 'http://10.0.0.1:80' };
+      await redis.set('mrtr:fleet:{x}:lease', JSON.stringify(forged), 'PX', TTL_MS);
+      const moved = String(await redis.get(`mrtr:fleet:{${a.boot}}:lease`)).replace(a.boot, 'y');
+      await redis.set('mrtr:fleet:{y}:lease', moved, 'PX', TTL_MS);
+      const found = (await b.directory.replicas()).map(({ address }) => address);
+      expect(found.toSorted()).toEqual(['10.0.0.1:1', '10.0.0.1:2']);
+      for (const boot of ['x', 'y']) {
+        const call = newCall();
+        const claim = JSON.stringify({ epoch: 1, owner: { id: 'x', boot } });
+        await redis.set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
+        const held = await b.directory.claim(call, TTL_MS);
+        expect(held).toEqual({ type: 'held', by: { id: 'x', boot } });
+      }
     });
 
     test('a claim that cannot be read is ignored', async () => {

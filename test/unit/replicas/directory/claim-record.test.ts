@@ -1,23 +1,49 @@
-import { expect, test } from 'vitest';
-import {
-  readClaim,
-  readOwner,
-  writeOwner,
-} from '../../../../src/replicas/directory/claim-record.ts';
+import { describe, expect, test } from 'vitest';
+import { readClaim, writeOwner } from '../../../../src/replicas/directory/claim-record.ts';
+import { readLease, writeLease } from '../../../../src/replicas/directory/lease-record.ts';
+import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 
 const OWNER = { id: 'id', boot: 'boot', address: 'http://127.0.0.1:1' };
+const [NAME, OTHERS] = [
+  { id: 'id', boot: 'boot' },
+  { ...OWNER, boot: 'other' },
+];
+const SEAL = {
+  ring: createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'lease'),
+  audience: 'fleet',
+};
 
-test('a claim is read as it was written', () => {
-  expect(readClaim(`{"epoch":7,"owner":${writeOwner(OWNER)}}`)).toEqual({ owner: OWNER, epoch: 7 });
-  expect(readOwner(writeOwner(OWNER))).toEqual(OWNER);
+test('a claim is read as it was written, and says no address', () => {
+  expect(readClaim(`{"epoch":7,"owner":${writeOwner(OWNER)}}`)).toEqual({ owner: NAME, epoch: 7 });
 });
 
 // Rule relay-15.
 test.each([
-  ['a later version', JSON.stringify({ v: 2, epoch: 7, owner: OWNER })],
-  ['another form', JSON.stringify({ epoch: 7, owner: { ...OWNER, zone: 'a' } })],
+  ['a later version', JSON.stringify({ v: 2, epoch: 7, owner: NAME })],
+  ['another form', JSON.stringify({ epoch: 7, owner: { ...NAME, zone: 'a' } })],
   ['no JSON', 'x'],
 ])('a claim of %s is not read', (_, text) => {
   expect(readClaim(text)).toBeNull();
-  expect(readOwner(text)).toBeNull();
+  expect(readLease(text, SEAL)).toBeNull();
+});
+
+describe('a lease', () => {
+  test('is read as it was written, and shows no address to others', () => {
+    const text = writeLease(OWNER, SEAL);
+    expect(text).not.toContain('127.0.0.1');
+    expect(readLease(text, SEAL)).toEqual(OWNER);
+    expect(readLease(writeLease(NAME, SEAL), SEAL)).toEqual(NAME);
+  });
+
+  test.each([
+    ['is as it is', { ...NAME, address: 'http://10.0.0.1:80' }],
+    ['is not sealed', { ...NAME, at: 'http://10.0.0.1:80' }],
+    ['was sealed for another replica', { ...NAME, at: JSON.parse(writeLease(OTHERS, SEAL)).at }],
+    [
+      'was sealed for another deployment',
+      JSON.parse(writeLease(OWNER, { ...SEAL, audience: 'b' })),
+    ],
+  ])('is none if its address %s', (_what, lease) => {
+    expect(readLease(JSON.stringify(lease), SEAL)).toBeNull();
+  });
 });

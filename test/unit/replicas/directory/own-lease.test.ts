@@ -19,14 +19,14 @@ function testbed() {
   };
   const redis = {
     pttl: () => carryOut(() => (expiresAtMs === null ? -2 : expiresAtMs - clock.elapsed())),
-    set: (_key: string, _text: string, _px: string, leaseMs: number, onlyIf?: 'XX') =>
+    set: (_key: string, _write: () => string, _px: string, leaseMs: number, onlyIf?: 'XX') =>
       carryOut(() => {
         if (onlyIf === 'XX' && (expiresAtMs ?? 0) <= clock.elapsed()) return null;
         expiresAtMs = clock.elapsed() + leaseMs;
         return 'OK';
       }),
   } as unknown as RedisClient;
-  const lease = new OwnLease({ key: 'lease', text: 'owner', leaseMs: LEASE_MS, clock });
+  const lease = new OwnLease({ key: 'lease', write: () => 'owner', leaseMs: LEASE_MS, clock });
   let told = 0;
   lease.onRestored(() => (told += 1));
   return {
