@@ -1,5 +1,5 @@
 /** Failures of calls whose questions cannot be asked or answered. */
-import type { JsonObject } from '../protocol/json.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import { callFailure } from './failures.ts';
 import type { Failure } from './request.ts';
@@ -37,16 +37,47 @@ export function notAnswerable(cause: NotAnswerableCause, upstream?: JsonRpcError
   return callFailure('call_not_answerable', 'yes', NOT_ANSWERABLE[cause], { cause, ...error });
 }
 
+/** What a client cannot do, in words for its user. */
+const CANNOT = [
+  [
+    'elicitation',
+    'asks the user something, and this client cannot show questions (elicitation)',
+    'sends the user to a web page, and this client cannot open one (elicitation.url)',
+  ],
+  ['sampling', 'asks a model something, and this client does not lend its own (sampling)'],
+  ['roots', 'asks which folders to use, and this client does not name any (roots)'],
+] as const;
+
+const MAX_QUOTED_CHARACTERS = 500;
+
 /**
  * Builds the failure of a call that needs undeclared capabilities. The client must not be asked for what
  * it does not declare (MRTR, server requirement 7).
- * @param upstream the error of the server, if there is one
+ * @param upstream what the server said of it, if anything: its error, or the result of a tool that failed
  */
-export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorObject): Failure {
-  const problem =
-    'The server needs client capabilities that this request does not declare: declare them in `_meta`';
+export function missingCapability(
+  required: JsonObject,
+  upstream?: JsonRpcErrorObject | JsonObject,
+): Failure {
+  const lacks = CANNOT.flatMap(([name, does, visits]) => {
+    const needed = objectMember(required, name);
+    if (needed === undefined) return [];
+    return [visits !== undefined && !('form' in needed) && 'url' in needed ? visits : does];
+  });
+  const sentences = lacks.map((does) => `This tool ${does}. `).join('');
+  const text = firstTextOf(upstream);
+  const said = text === null ? '' : `. The tool said: "${text}"`;
+  const problem = `${sentences}A request has to declare in \`_meta\` what data.requiredCapabilities names${said}`;
   const error = upstream === undefined ? {} : { upstream: { ...upstream } };
   return callFailure('-', 'yes', problem, { requiredCapabilities: required, ...error });
+}
+
+function firstTextOf(result: JsonRpcErrorObject | JsonObject | undefined): string | null {
+  const content = result !== undefined && 'content' in result ? result.content : null;
+  const blocks = Array.isArray(content) ? content.filter(isJsonObject) : [];
+  const text = blocks.map((block) => block['text']).find((value) => typeof value === 'string');
+  if (text === undefined || text.length <= MAX_QUOTED_CHARACTERS) return text ?? null;
+  return `${text.slice(0, MAX_QUOTED_CHARACTERS)}…`;
 }
 
 /**

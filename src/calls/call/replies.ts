@@ -20,7 +20,7 @@ import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
 import { completeResult, inputRequiredResult } from '../../protocol/translate/edge-result.ts';
 import { edgeError } from '../../protocol/translate/error-map.ts';
-import { errorFromServer } from '../../protocol/translate/cleaning.ts';
+import { errorFromServer, fromServer } from '../../protocol/translate/cleaning.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
 import type { CallEnd, LegReply } from '../machine/states.ts';
@@ -57,7 +57,8 @@ export function replyToLeg(call: CallData, reply: LegReply, profile: ClientProfi
 
 /**
  * Reads the reply of the server to a call. A failure that follows a refused question is reported as the
- * missing capability. A success shows that the question was not required.
+ * missing capability (basic/index, "Per-request protocol fields"), with what the server said of it: SDKs report as a result
+ * what a tool throws, so that a result does not tell whether the question was required. A success shows that it was not.
  * @param required the capabilities that refused questions would have needed; `null` if none was refused
  */
 export function outcomeOfReply(
@@ -67,7 +68,7 @@ export function outcomeOfReply(
 ): CallOutcome {
   if ('result' in reply) {
     if (reply.result['isError'] === true && required !== null) {
-      return failed(missingCapability(required));
+      return failed(missingCapability(required, fromServer(reply.result)));
     }
     return { kind: 'complete', result: reply.result };
   }

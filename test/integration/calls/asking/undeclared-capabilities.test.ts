@@ -1,5 +1,6 @@
 /** What a client did not declare: it is not asked for it, and the server is told so. */
 import { describe, expect, test } from 'vitest';
+import { missingCapability } from '../../../../src/model/question-failures.ts';
 import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
 import { askName } from '../../../fixtures/servers/legacy-server.ts';
 import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
@@ -8,8 +9,8 @@ import { greet, legacyGateway, text } from '../../../fixtures/gateways/legacy-ga
 describe('capabilities that the client did not declare', () => {
   // Rule undeclared-2 (basic, "Error Codes"): A call that succeeds nevertheless is a success. When it fails after
   // that, in whatever way, the client gets HTTP status 400 and error -32021 with everything in
-  // `data.requiredCapabilities` that was refused in the call, and in `data.upstream` the error of the server, where
-  // it gave one.
+  // `data.requiredCapabilities` that was refused in the call. The message begins with a sentence for a user. What the
+  // server said is in `data.upstream`, its error or the result of the tool, and the first text of that in the message.
   test('are never asked for; the server is told so, and its success counts', async () => {
     const { url, legacy } = await legacyGateway({
       tools: {
@@ -40,6 +41,48 @@ describe('capabilities that the client did not declare', () => {
         upstream: { code: -32601 },
       },
     });
+  });
+
+  const asks =
+    'This tool asks the user something, and this client cannot show questions (elicitation). ';
+
+  // Rule undeclared-2.
+  test('lose nothing of what a tool says that ends with a result', async () => {
+    const said = 'The client cannot confirm; nothing was deleted';
+    const result = {
+      content: [{ type: 'text', text: said }],
+      structuredContent: { deleted: 0 },
+      isError: true,
+    };
+    const { url } = await legacyGateway({
+      tools: { remove: (call) => askName(call).then(String, () => result) },
+    });
+    const { status, response } = await callTool(url, 'remove', {}, { capabilities: {} });
+    expect([status, response.error.code]).toEqual([400, -32021]);
+    expect(response.error.message.startsWith(asks)).toBe(true);
+    expect(response.error.message).toContain(`The tool said: "${said}"`);
+    expect(response.error.data).toMatchObject({
+      requiredCapabilities: { elicitation: { form: {} } },
+      upstream: result,
+    });
+  });
+
+  // Rule undeclared-2.
+  test.each([
+    ['a form', { elicitation: { form: {} } }, asks],
+    ['a URL', { elicitation: { url: {} } }, 'This tool sends the user to a web page, '],
+    ['a sample', { sampling: {} }, 'This tool asks a model something, '],
+    ['roots', { roots: {} }, 'This tool asks which folders to use, '],
+    ['several', { elicitation: { form: {}, url: {} }, roots: {} }, `${asks}This tool asks which `],
+  ])('are named in words first: %s', (_what, required, words) => {
+    expect(missingCapability(required).error.message.startsWith(words)).toBe(true);
+  });
+
+  // Rule undeclared-2.
+  test('are named with so much of a long text that a message can carry', () => {
+    const content = [{ type: 'image' }, { type: 'text', text: 'x'.repeat(100_000) }];
+    const { message } = missingCapability({ roots: {} }, { content, isError: true }).error;
+    expect(message).toContain(`The tool said: "${'x'.repeat(500)}…"`);
   });
 
   // Rule undeclared-3: With `questions.strictCapabilities` such a question cancels the call at once, with the
