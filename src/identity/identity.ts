@@ -8,6 +8,7 @@ import type { Clock } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import { ANONYMOUS_KEY, callerKindOf, CREDENTIALS_PREFIX, type Caller } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
+import { throttledLog } from '../ops/throttled-log.ts';
 import { bearerTokenOf, verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
 import { KeySet, type JwksSource } from './key-set.ts';
 import type { ResourceMetadata } from './protected-resource.ts';
@@ -47,6 +48,8 @@ export class Identity {
   readonly #options: IdentityOptions;
   readonly #isTrusted: (address: string) => boolean;
   readonly #keys: KeySet | null;
+  /** The log of refused callers, by what is wrong with them. */
+  readonly #refusals = new Map<string, (expected: string) => void>();
   /** What was found by a token, or by an address, which is unknown once the connection is closed. */
   readonly #verdicts = new WeakMap<IncomingMessage, IdentityVerdict>();
 
@@ -123,7 +126,7 @@ export class Identity {
     }
     const problem = 'the identity header comes from a peer that edge.trustedProxies does not list';
     const expected = `one of edge.trustedProxies: ${this.#options.trustedProxies.join(', ')}`;
-    this.#options.log.event('identity.refused', { problem, expected });
+    this.#logRefusal(problem, expected);
     return { kind: 'no-header' };
   }
 
@@ -137,12 +140,23 @@ export class Identity {
     const verdict = await verifyToken(token, identity, this.#keys, this.#options.clock);
     if (verdict.kind === 'invalid') {
       const { problem, expected } = verdict;
-      this.#options.log.event('identity.refused', { problem, expected });
+      this.#logRefusal(problem, expected);
     } else if (verdict.kind === 'insufficient-scope') {
       const expected = `identity.requiredScopes: ${identity.requiredScopes.join(', ')}`;
-      this.#options.log.event('identity.refused', { problem: 'it lacks a scope', expected });
+      this.#logRefusal('it lacks a scope', expected);
     }
     return verdict.kind === 'valid' ? { kind: 'known', principal: verdict.principal } : verdict;
+  }
+
+  /** @param problem one of few, which hold nothing of a request */
+  #logRefusal(problem: string, expected: string): void {
+    const { clock, log } = this.#options;
+    let refused = this.#refusals.get(problem);
+    refused ??= throttledLog<string>(clock, (latest, requests) =>
+      log.event('identity.refused', { problem, expected: latest, requests }),
+    );
+    this.#refusals.set(problem, refused);
+    refused(expected);
   }
 }
 

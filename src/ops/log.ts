@@ -214,8 +214,8 @@ export interface LogEvents {
     code: number | null;
     ms: number;
   };
-  /** `expected`: the key that decides, with its value. */
-  'identity.refused': { problem: string; expected: string };
+  /** `expected`: the key that decides, with its value. `requests`: how many since the last line. */
+  'identity.refused': { problem: string; expected: string; requests: number };
   'identity.exchange_failed': { route: string; problem: string };
   'identity.keys_unavailable': { problem: string };
   'edge.refused': { header: 'Host' | 'Origin'; value: string };

@@ -1,4 +1,5 @@
 /** Writes the log: one line for each event, of JSON or of text for people. */
+import { escapeUnseen, isPlainText } from '../lib/shown-text.ts';
 import type { Log, LogEvent, LogLevel } from './log.ts';
 import { LEVELS, TEXTS } from './log-texts.ts';
 
@@ -19,9 +20,6 @@ const MAX_FIELD_CHARACTERS = 256;
 /** What says what to do is not cut off. */
 const MAX_PROBLEM_CHARACTERS = 1_024;
 
-const HAS_CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
-const CONTROL = new RegExp(HAS_CONTROL, 'g');
-
 /** What is above what. */
 const SEVERITIES: Readonly<Record<LogLevel, number>> = {
   trace: 10,
@@ -32,7 +30,7 @@ const SEVERITIES: Readonly<Record<LogLevel, number>> = {
   fatal: 60,
 };
 
-/** Creates a log. Text fields are truncated, and control characters are escaped. */
+/** Creates a log. Text fields are truncated, and characters that are not seen where they stand are escaped. */
 export function createLog({
   format,
   destination,
@@ -227,13 +225,11 @@ class LineBuffer {
   }
 }
 
-/** Truncates a text, and escapes its control characters. */
+/** Truncates a text, and escapes what is not seen in it. */
 function safe(name: string, value: unknown): unknown {
   if (typeof value !== 'string') return value;
   const max = name === 'problem' ? MAX_PROBLEM_CHARACTERS : MAX_FIELD_CHARACTERS;
-  if (value.length <= max && !HAS_CONTROL.test(value)) return value;
-  const escaped = value.replace(CONTROL, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  });
+  if (value.length <= max && isPlainText(value)) return value;
+  const escaped = escapeUnseen(value);
   return escaped.length > max ? `${escaped.slice(0, max)}…` : escaped;
 }

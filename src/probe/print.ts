@@ -1,5 +1,6 @@
 /** Prints a report as text or as JSON, without control characters of the server. */
 import { stringify } from 'yaml';
+import { asOneLine, escapeUnseen } from '../lib/shown-text.ts';
 import { isJsonObject, type JsonObject } from '../protocol/json.ts';
 import type { Entry, Listing, ResourceEntry, ToolEntry } from '../upstream/discovery/listings.ts';
 import type { ProbeReport } from './report.ts';
@@ -204,24 +205,12 @@ function wrapped(text: string): string {
   return lines.join('\n    ');
 }
 
-/** Control characters, line and paragraph separators, and bidirectional controls. */
-const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+/g;
-
 /** Cleans a text to one line of at most `maxLength` characters. */
 export function clean(text: string, maxLength: number): string {
-  const line = text.replace(CONTROLS, ' ').trim();
-  return line.length > maxLength ? `${line.slice(0, maxLength - 1)}…` : line;
+  return asOneLine(text, maxLength);
 }
 
 /** Escapes these characters in JSON, without changing its meaning. */
 export function escapeJson(json: string): string {
-  return json.replace(CONTROLS, (found) =>
-    [...found]
-      .map((character) =>
-        character === '\n'
-          ? character
-          : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-      )
-      .join(''),
-  );
+  return escapeUnseen(json, '\n');
 }

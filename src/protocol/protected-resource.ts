@@ -27,20 +27,31 @@ export function publicMetadata(document: JsonObject, publicUrl: URL): JsonObject
   return { ...without(document, ['signed_metadata']), resource: resourceIdentifier(publicUrl) };
 }
 
-/** A quoted text of another parameter, or the one parameter that is rewritten (RFC 9110, section 11.4). */
-const METADATA_PARAMETER =
-  /"(?:[^"\\]|\\.)*"|(?<![\w!#$%&'*+.^`|~-])(resource_metadata[ \t]*=[ \t]*)(?:"(?:[^"\\]|\\.)*"|[^\s,"]+)/gi;
+/** No more of a challenge is read. */
+const MAX_CHALLENGE_CHARACTERS = 4_096;
 
-/** Rewrites a `WWW-Authenticate` challenge, so that clients read the metadata at the public URL. */
+/**
+ * A quoted text of another parameter, or the one parameter that is rewritten (RFC 9110, section 11.4). A quote without an
+ * end takes all that follows, so that nothing is read twice.
+ */
+const METADATA_PARAMETER =
+  /"(?:[^"\\]|\\.)*(?:"|\\?$)|(?<![\w!#$%&'*+.^`|~-])(resource_metadata[ \t]*=[ \t]*)(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^\s,"]+)/gi;
+
+/**
+ * Rewrites a `WWW-Authenticate` challenge, so that clients read the metadata at the public URL. Of one that is too long
+ * nothing is left but that URL.
+ */
 export function publicChallenge(challenge: string, publicUrl: URL): string {
   const url = new URL(metadataPath(publicUrl), publicUrl).href;
+  if (challenge.length > MAX_CHALLENGE_CHARACTERS) return `Bearer resource_metadata="${url}"`;
   return challenge.replace(METADATA_PARAMETER, (found, name: string | undefined) =>
     name === undefined ? found : `${name}"${url}"`,
   );
 }
 
-/** Reads a parameter of a challenge. @returns `null` if there is none */
+/** Reads a parameter of a challenge. @returns `null` if there is none, or the challenge is too long */
 export function challengeParameter(challenge: string, name: string): string | null {
+  if (challenge.length > MAX_CHALLENGE_CHARACTERS) return null;
   for (const [, found, quoted, token] of challenge.matchAll(PARAMETER)) {
     if (found?.toLowerCase() !== name) continue;
     return quoted === undefined ? (token ?? null) : quoted.replace(/\\(.)/g, '$1');

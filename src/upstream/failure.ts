@@ -1,4 +1,5 @@
 /** How a request to a legacy server can fail below JSON-RPC: one error class with a stable code. */
+import { asOneLine } from '../lib/shown-text.ts';
 import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 export type UpstreamFailureCode =
@@ -68,8 +69,7 @@ const MAX_SAID_CHARACTERS = 160;
 
 /** Returns the beginning of a text as one line, without characters that change how a terminal shows it. */
 export function beginningOf(text: string): string {
-  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return line.length > MAX_SAID_CHARACTERS ? `${line.slice(0, MAX_SAID_CHARACTERS - 1)}…` : line;
+  return asOneLine(text, MAX_SAID_CHARACTERS);
 }
 
 /** The client left before the reply. The server is not at fault. */

@@ -1,5 +1,5 @@
 /** Loads a configuration file: reads, parses, resolves references, validates. */
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 import type { Config } from '../schema.ts';
@@ -171,9 +171,9 @@ export function readableText(file: string): string | null {
   }
 }
 
-/** Reads a regular file of at most `maxBytes`. A pipe is refused, since reading it could block. */
+/** Reads a regular file of at most `maxBytes`. A pipe is refused: reading it could block, as opening it would. */
 function readRegular(file: string, maxBytes: number): string {
-  const descriptor = openSync(file, 'r');
+  const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = fstatSync(descriptor);
     if (!stats.isFile())

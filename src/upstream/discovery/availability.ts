@@ -4,6 +4,7 @@
  */
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import type { Log } from '../../ops/log.ts';
+import { spellingsOf } from '../../lib/shown-text.ts';
 import { StartFailure } from '../../lib/program.ts';
 import type { LegacyServer } from '../legacy-server.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
@@ -107,10 +108,8 @@ export class Availability {
   }
 
   #withoutSecrets(said: string): string {
-    return this.#options.secrets
-      .flatMap((value) => [value, ...value.split(' ')])
-      .filter(({ length }) => length >= MIN_SECRET_CHARACTERS)
-      .reduce(withoutSecret, said);
+    const values = this.#options.secrets.flatMap((value) => [value, ...value.split(' ')]);
+    return spellingsOf(values, MIN_SECRET_CHARACTERS).reduce(withoutSecret, said);
   }
 
   #checkLater(): void {

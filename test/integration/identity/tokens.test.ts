@@ -141,7 +141,7 @@ describe('a caller without a valid token', () => {
         `scope="mcp:tools", resource_metadata="${METADATA_URL}"`,
     );
     expect(gateway.log.named('identity.refused')).toEqual([
-      { problem, expected: expect.any(String) as string },
+      { problem, expected: expect.any(String) as string, requests: 1 },
     ]);
     expect(upstream.methods()).not.toContain('tools/call');
   });
@@ -159,7 +159,11 @@ describe('a caller without a valid token', () => {
       `Bearer error="insufficient_scope", scope="mcp:tools mcp:admin", resource_metadata="${METADATA_URL}"`,
     );
     expect(gateway.log.named('identity.refused')).toEqual([
-      { problem: 'it lacks a scope', expected: 'identity.requiredScopes: mcp:tools, mcp:admin' },
+      {
+        problem: 'it lacks a scope',
+        expected: 'identity.requiredScopes: mcp:tools, mcp:admin',
+        requests: 1,
+      },
     ]);
     expect(upstream.methods()).not.toContain('tools/call');
     const enough = await issuer.token('ada');

@@ -58,6 +58,21 @@ describe('credential headers', () => {
   });
 });
 
+test('refused callers are one line a minute for each reason, with their number', async () => {
+  const log = new RecordedLog();
+  const clock = new ManualClock();
+  const identity = new Identity({
+    ...{ identity: { source: 'header', header: 'x-user' }, trustedProxies: ['10.0.0.1'] },
+    ...{ log, clock },
+  });
+  const refuse = () => identity.identify(requestFrom({ remoteAddress: '127.0.0.1' }));
+  for (let count = 0; count < 400; count += 1) await refuse();
+  expect(log.named('identity.refused')).toMatchObject([{ requests: 1 }]);
+  clock.advance(60_000);
+  await refuse();
+  expect(log.named('identity.refused')).toMatchObject([{ requests: 1 }, { requests: 400 }]);
+});
+
 /** A request as far as its caller is looked for. */
 function requestFrom(peer: { remoteAddress?: string }): IncomingMessage {
   return { headers: { 'x-user': 'ada' }, socket: peer } as unknown as IncomingMessage;

@@ -4,6 +4,8 @@ import { expect, test } from 'vitest';
 import { createLog, type LogOptions } from '../../../src/ops/write-log.ts';
 import { callId } from '../../../src/protocol/ids.ts';
 
+const escapeOf = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
 function written(options: Partial<LogOptions>, said = 'not "you"\n'): string {
   let text = '';
   const destination = new Writable({
@@ -48,14 +50,24 @@ test('a JSON line is JSON in one line, whatever a field says', () => {
     fc.property(said, (text) => {
       const [line = ''] = written({}, text).split('\n');
       const read = JSON.parse(line) as { said: string };
-      const escaped = text.replace(
-        /[\u0000-\u001f\u007f-\u009f]/g,
-        (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      const escaped = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (unseen) =>
+        unseen.split('').map(escapeOf).join(''),
       );
       expect(read.said).toBe(escaped.length > 256 ? `${escaped.slice(0, 256)}…` : escaped);
     }),
   );
 });
+
+test.each(['json', 'pretty'] as const)(
+  'characters that are invisible, or turn text around, are escaped in %s',
+  (format) => {
+    const text = written({ format }, 'a\u202eb\u2066c\u200bd\u2028e\ufefff\u{e0041}g\u009bh');
+    expect(text).not.toMatch(/[\p{Cf}\p{Zl}\p{Zp}]/u);
+    const backslash = format === 'json' ? '\\\\' : '\\';
+    const codes = ['202e', '2066', '200b', '2028', 'feff', 'db40'];
+    for (const code of codes) expect(text).toContain(`${backslash}u${code}`);
+  },
+);
 
 test('text is one line for each event', () => {
   expect(written({ format: 'pretty' })).toMatch(

@@ -2,6 +2,7 @@
  * What a server process writes that is not a message: its log, on standard error, and text on standard output. So much of
  * it goes to the log of the gateway.
  */
+import { spellingsOf } from '../../../lib/shown-text.ts';
 import type { Clock } from '../../../lib/clock.ts';
 
 /** @param dropped how many lines before this one were dropped, because there were too many */
@@ -28,7 +29,7 @@ export class ProcessOutput {
   /** @param env the variables that the operator sets. Their values are not shown. */
   constructor(env: Readonly<Record<string, string>>, clock: Clock, onOutput: OnOutput) {
     this.#clock = clock;
-    this.#secrets = Object.values(env).filter(({ length }) => length >= MIN_SECRET_LENGTH);
+    this.#secrets = spellingsOf(Object.values(env), MIN_SECRET_LENGTH);
     this.#onOutput = onOutput;
   }
 
