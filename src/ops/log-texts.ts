@@ -38,6 +38,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'process.ended': 'debug',
   'process.crashed': 'warn',
   'session.no_standalone_stream': 'warn',
+  'session.stream_lost': 'warn',
   'session.home_unknown': 'warn',
   'call.relayed': 'debug',
   'session.for_each_call': 'warn',
@@ -196,4 +197,6 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'a process of the server exited unexpectedly, or the gateway ended it because of invalid output; the next request starts another one',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
+  'session.stream_lost':
+    'the server ended the standalone stream of a session and does not open it again: until it does, such a session gets no changes, and no questions that it does not relate to a call',
 };

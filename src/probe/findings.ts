@@ -138,7 +138,10 @@ function connector({ http, kind, deadline }: LegacyProbe) {
   return (listener: TransportListener) =>
     kind === 'http-sse'
       ? new HttpSseTransport(http, listener, deadline)
-      : new StreamableHttpTransport(http, listener, deadline, new HeldHeads());
+      : new StreamableHttpTransport(http, listener, deadline, {
+          heldHeads: new HeldHeads(),
+          random: Math.random,
+        });
 }
 
 function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionOptions {

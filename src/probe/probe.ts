@@ -83,6 +83,7 @@ function overHttp(
     maxBodyBytes: MAX_BODY_BYTES,
     maxEventBytes: MAX_BODY_BYTES,
     gatewayInfo: CLIENT_INFO,
+    random: Math.random,
   };
   const upstream = new Upstream(bounded, deadline);
   const http = new RecordingHttpClient(bounded, deadline);

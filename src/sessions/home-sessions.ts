@@ -16,11 +16,10 @@ import { openInSlot, type SlotOptions, type SlottedSession, type Slot } from './
 /**
  * Why a session of earlier calls was replaced.
  * - `forgotten`: the server no longer knows it, or its stream ended
- * - `no_stream`: the server does not open its standalone stream again
  * - `uncertain`: calls that may go on at the server cannot be told from the next one
  * - `needed`: another caller needed its slot, and the server or `sessions.max` allows no more sessions
  */
-export type ReplacementReason = 'forgotten' | 'no_stream' | 'uncertain' | 'needed';
+export type ReplacementReason = 'forgotten' | 'uncertain' | 'needed';
 
 export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
   /** Whose sessions these are, for `Slots`. */

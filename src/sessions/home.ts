@@ -239,10 +239,7 @@ export class Home {
       this.#use(entry);
       const isReady = await entry.session.ready(owner.headers);
       if (isReady && (!isAsked || entry.session.questions.isCertain)) return entry;
-      this.#sessions.replace(
-        entry,
-        isReady ? 'uncertain' : entry.session.dead ? 'forgotten' : 'no_stream',
-      );
+      this.#sessions.replace(entry, isReady ? 'uncertain' : 'forgotten');
       this.#giveBack(entry);
     }
     throw new UpstreamFailure('session_gone', 'sessions end as soon as they are opened', {

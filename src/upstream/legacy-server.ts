@@ -76,10 +76,14 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly statefulWithoutSessionId: boolean;
   /** The `clientInfo` for clients that gave none. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
+  /** Returns a number from 0 up to 1. */
+  readonly random: () => number;
   /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
   /** Called like `IncomingOptions.onDropped`, for every session. */
   readonly onDropped?: IncomingOptions['onDropped'];
+  /** Called like `IncomingOptions.onStreamLost`, for every session. */
+  readonly onStreamLost?: IncomingOptions['onStreamLost'];
   /** Called once, when the server has shown that it can have one session only. */
   readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */

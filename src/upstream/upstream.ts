@@ -239,13 +239,11 @@ export class Upstream implements LegacyServer {
         ? new HttpSseTransport(this.#http, listener, this.#clock, (endpoint) =>
             this.messagePaths.toldUs(endpoint),
           )
-        : new StreamableHttpTransport(
-            this.#http,
-            listener,
-            this.#clock,
-            this.#heldHeads,
-            (outcome) => this.#resumptions.note(outcome),
-          );
+        : new StreamableHttpTransport(this.#http, listener, this.#clock, {
+            heldHeads: this.#heldHeads,
+            random: this.#options.random,
+            noteResumption: (outcome) => this.#resumptions.note(outcome),
+          });
   }
 
   async #initialize(kind: LegacyTransport, options: SessionOptions): Promise<Session> {
@@ -262,7 +260,7 @@ export class Upstream implements LegacyServer {
   #sessionOptions(request: SessionRequest): SessionOptions {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
       this.#options;
-    const { onChange, onDropped } = this.#options;
+    const { onChange, onDropped, onStreamLost } = this.#options;
     return {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -281,6 +279,7 @@ export class Upstream implements LegacyServer {
         this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
       ...(onChange === undefined ? {} : { onChange }),
       ...(onDropped === undefined ? {} : { onDropped }),
+      ...(onStreamLost === undefined ? {} : { onStreamLost }),
     };
   }
 }

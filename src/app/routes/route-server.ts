@@ -175,13 +175,19 @@ function createLegacyServer(
   const onOutcome: HttpServer['onOutcome'] = (outcome) => {
     if (!isOutOfFiles(outcome)) circuit.ended(outcome);
   };
+  let isStreamLossLogged = false;
   const upstream = new Upstream(
     {
       ...config,
       ...options,
+      random: Math.random,
       hasSiblings,
       writes,
       onOutcome,
+      onStreamLost: ({ code, message: problem }) => {
+        if (!isStreamLossLogged) log.event('session.stream_lost', { route, code, problem });
+        isStreamLossLogged = true;
+      },
       onOnlyModern: (offerings) => {
         for (const { what, names } of offerings) {
           log.event('upstream.only_modern', { route, what, names: names.join(', ') });

@@ -18,6 +18,8 @@ export interface IncomingOptions {
   readonly checkQuestion?: (question: string) => Promise<void> | null;
   /** Called with the method of each change of a list or a resource that happened, or may have been missed. */
   readonly onChange?: (method: string) => void;
+  /** Called when the standalone stream of a session broke and is refused. */
+  readonly onStreamLost?: (failure: UpstreamFailure) => void;
   /** Called with a message of the server's own that was too large. */
   readonly onDropped?: (kind: 'request' | 'notification', method: string, problem: string) => void;
 }
@@ -113,8 +115,12 @@ export class IncomingMessages implements TransportListener {
 
   standaloneLost(failure: UpstreamFailure): void {
     this.#session.standalone = 'lost';
-    this.#session.noted(failure);
     this.#session.loseChanges(failure);
+    this.#options.onStreamLost?.(failure);
+  }
+
+  confirmSession(): Promise<boolean> {
+    return this.#session.confirm();
   }
 
   standaloneRefused(failure: UpstreamFailure): void {

@@ -1,5 +1,5 @@
 /** What the two halves of a session share: `session.ts` extends it to send, `incoming.ts` receives. */
-import type { Clock } from '../../lib/clock.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
 import { Turns } from '../../lib/turns.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
@@ -54,6 +54,8 @@ const MAX_REPLIES = 32;
 /** A server that asks more than this, and does not take the replies, gets none to the rest. */
 const MAX_WAITING_REPLIES = 1_000;
 const MAX_WAITING_ID_CHARACTERS = 1_024;
+/** How long calls can go on whose server no longer knows their session, and keeps their streams open, in ms. */
+const LAST_CALLS_MS = 300_000;
 
 export class SessionState implements CallHost {
   readonly clock: Clock;
@@ -80,6 +82,7 @@ export class SessionState implements CallHost {
   #hasCarriedCall = false;
   #changeListener: ChangeListener | null = null;
   #visits: UrlVisits | null = null;
+  #lastCalls: Timer | null = null;
 
   /** @param listener returns the receiving half */
   protected constructor(
@@ -273,7 +276,10 @@ export class SessionState implements CallHost {
     this.transport.notify('notifications/progress', params, this.#headers).catch(() => {});
   }
 
-  /** Marks the session as unusable if the failure means that. Returns the failure. */
+  /**
+   * Marks the session as unusable if the failure means that. Its calls are not judged by it: each is lost when its
+   * stream ends. Returns the failure.
+   */
   noted(failure: UpstreamFailure): UpstreamFailure {
     if (failure.code !== 'session_gone') return failure;
     // The one stream may stay open, and nothing else would end the calls on it.
@@ -283,27 +289,24 @@ export class SessionState implements CallHost {
     this.loseChanges(failure);
     if (isNew) {
       this.#onGone?.();
-      void this.#confirmGone();
+      this.#lastCalls = this.clock.setTimer(LAST_CALLS_MS, () => this.fail(failure));
     }
     return failure;
   }
 
-  /**
-   * Ends the calls whose streams a server keeps open although it no longer knows the session. One refusal
-   * proves nothing: it can come from another process behind a load balancer.
-   */
-  async #confirmGone(): Promise<void> {
-    // Whoever was refused hears of it before the others do.
-    await Promise.resolve();
-    if (this.calls.size === 0) return;
+  /** Asks the server whether it still knows the session. @returns false if the session is over */
+  async confirm(): Promise<boolean> {
+    if (this.#failure !== null) return false;
     const ping = { id: this.issueId(), method: 'ping', params: {} };
     const outcome = await this.requests.send(ping, this.#headers);
-    const failure = outcome instanceof UpstreamFailure ? outcome : sessionFailureIn(outcome);
-    if (failure?.code === 'session_gone') this.fail(failure);
+    if (outcome instanceof UpstreamFailure) this.noted(outcome);
+    else if ('error' in outcome && isSessionError(outcome.error)) this.noted(sessionUnknown());
+    return this.#failure === null;
   }
 
   /** Ends everything that runs in the session. */
   fail(failure: UpstreamFailure): void {
+    this.#lastCalls?.cancel();
     this.#over(failure);
     this.pings?.set(false);
     this.questions.clear();
@@ -319,6 +322,7 @@ export class SessionState implements CallHost {
   /** Stops what the session does by itself, because it is closed here. Its calls are not told. */
   end(failure: UpstreamFailure): void {
     this.#changeListener = null;
+    this.#lastCalls?.cancel();
     this.pings?.set(false);
     this.questions.clear();
     for (const call of this.calls.values()) call.end();
@@ -333,11 +337,6 @@ export class SessionState implements CallHost {
     }
     return this.#failure;
   }
-}
-
-/** Returns the failure of a ping whose error reply means that the server does not know the session; or `null`. */
-function sessionFailureIn(reply: JsonRpcReply): UpstreamFailure | null {
-  return 'error' in reply && isSessionError(reply.error) ? sessionUnknown() : null;
 }
 
 /** The failure of a request whose error reply means that the server does not know the session. */

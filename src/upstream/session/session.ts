@@ -238,15 +238,15 @@ export class Session extends SessionState {
   }
 
   /**
-   * Prepares the session for its next use: opens the standalone stream again, if there was one.
+   * Prepares the session for its next use: waits a moment for the standalone stream, if that broke. The session is
+   * used without it if need be.
    * @returns false if the session can no longer be used
    */
   ready(headers: CallerHeaders): boolean | Promise<boolean> {
     if (this.dead) return false;
     if (this.standalone === 'never') return true;
-    const isOpen = this.transport.openStandaloneStream(headers);
-    if (!(isOpen instanceof Promise)) return isOpen;
-    return isOpen.then((opened) => (opened || this.transport.standaloneHeld) && !this.dead);
+    const opening = this.transport.openStandaloneStream(headers);
+    return opening instanceof Promise ? opening.then(() => !this.dead) : true;
   }
 
   /**

@@ -26,7 +26,7 @@ const MAX_BACKOFF_MS = 30_000;
 /** How long a server may take to end a stream after the reply, in ms. */
 const LINGER_MS = 1_000;
 /** How long a server that accepts a GET can hold the head of the response back, in ms. */
-const HELD_HEAD_MS = 1_000;
+export const HELD_HEAD_MS = 1_000;
 /** A replay follows the head of the response at once. What comes later than this is new, in ms. */
 const REPLAY_MS = 1_000;
 const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]+$/;
@@ -71,6 +71,10 @@ export class ResumableStream implements ResponseReader {
   lastEventId: string | undefined;
   /** The reply was received. The rest of the stream does not matter. */
   finished = false;
+  /** An event came since the last GET was sent. */
+  hasHeard = false;
+  /** How long the server asks to wait before a reconnection, in ms. */
+  retryMs: number | undefined;
   /** What the server sent last that is not a reply, in the words of the log; `null` if that was nothing wrong. */
   wrongReply: string | null = null;
   readonly #context: StreamContext;
@@ -85,7 +89,6 @@ export class ResumableStream implements ResponseReader {
   #resumedAtMs: number | null = null;
   /** Whether an answer was sent since the stream was resumed: when this connection was open, or earlier. */
   #answered: 'no' | 'here' | 'early' = 'no';
-  #retryMs: number | undefined;
   /** When the GET of this connection was sent, in ms of `Clock.elapsed`; `null` for the POST. */
   #sentAtMs: number | null = null;
   /** What became of the resumptions of late. */
@@ -141,30 +144,29 @@ export class ResumableStream implements ResponseReader {
   }
 
   /**
-   * Opens the stream after the last event that was received, with several attempts where these may help.
+   * Resumes the stream of a request after the last event that was received, with several attempts where these may
+   * help.
    * @throws UpstreamFailure if the stream cannot be opened
    */
   async resume(options: ResumeOptions): Promise<void> {
     const { signal } = (this.#closing ??= new AbortController());
     const { clock } = this.#context;
-    let waitMs = options.firstWaitMs ?? this.#retryMs ?? FIRST_BACKOFF_MS;
+    let waitMs = options.firstWaitMs ?? this.retryMs ?? FIRST_BACKOFF_MS;
     for (let attempt = 1; ; attempt += 1) {
       if (waitMs > 0) await sleep(clock, waitMs, signal);
       try {
-        if (this.finished) throw aborted();
-        if (this.source.stream === 'request') this.#fruitless.check();
-        return await this.#get(options);
+        this.#fruitless.check();
+        return await this.connect(options);
       } catch (error) {
         const failure = asUpstreamFailure(error, true);
         if (this.finished || !mayPass(failure)) throw failure;
-        if (this.#wasHeld(failure)) {
+        if (failure.code === 'upstream_timeout') {
           // The server had nothing to send, and holds the head of its response back until it has: nothing has failed.
           attempt = 0;
-          waitMs = this.#retryMs ?? FIRST_BACKOFF_MS;
+          waitMs = this.retryMs ?? FIRST_BACKOFF_MS;
           continue;
         }
         if (attempt >= MAX_RESUME_ATTEMPTS) throw failure;
-        options.onRefusal?.();
         waitMs = Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
       }
     }
@@ -195,6 +197,7 @@ export class ResumableStream implements ResponseReader {
     if (id !== undefined) this.lastEventId = HEADER_TEXT.test(id) ? id : undefined;
     if (this.source.stream === 'request') this.#context.numbersEvents ||= id !== undefined;
     this.#fruitless.heard();
+    this.hasHeard = true;
     if (event !== 'message' || data === '') return;
     this.#idleTimeout?.reset();
     this.wrongReply = null;
@@ -203,7 +206,7 @@ export class ResumableStream implements ResponseReader {
 
   retryAfter(waitMs: number): void {
     this.#fruitless.heard();
-    this.#retryMs = waitMs;
+    this.retryMs = waitMs;
   }
 
   /** Takes the messages of one event or body: 2025-03-26 allows several in an array. */
@@ -281,14 +284,9 @@ export class ResumableStream implements ResponseReader {
     return this.#context.backlog(source.id);
   }
 
-  /** Returns true if this GET failed after the server had taken it, and held back the head of its response. */
-  #wasHeld({ code }: UpstreamFailure): boolean {
-    if (this.source.stream === 'request') return code === 'upstream_timeout';
-    const sinceMs = this.#context.clock.elapsed() - (this.#sentAtMs ?? 0);
-    return this.#sentAtMs !== null && sinceMs >= HELD_HEAD_MS;
-  }
-
-  #get({ onOpen, onHeld, heldAfterMs = HELD_HEAD_MS }: ResumeOptions): Promise<void> {
+  /** Opens the stream after the last event that was received. @throws UpstreamFailure */
+  async connect({ onOpen, onHeld, heldAfterMs = HELD_HEAD_MS }: ResumeOptions): Promise<void> {
+    if (this.finished) throw aborted();
     const { http, clock, hasSession } = this.#context;
     return new Promise((resolve, reject) => {
       const heldBack = () => {
@@ -319,6 +317,7 @@ export class ResumableStream implements ResponseReader {
           ? { headersTimeoutMs: 0, heldAfterMs: HELD_HEAD_MS }
           : {};
       this.#sentAtMs = clock.elapsed();
+      this.hasHeard = false;
       this.#exchange = http.send(
         { method: 'GET', headers, inSession: hasSession, ...limits },
         this,

@@ -13,8 +13,6 @@ export interface ResumeOptions {
   readonly firstWaitMs?: number;
   /** Called when the stream is open, before its first message is received. */
   readonly onOpen: () => void;
-  /** Called after each failed attempt that is repeated. */
-  readonly onRefusal?: () => void;
   /**
    * Called if the server accepts the request and holds back the head of its response. Servers of the Go SDK
    * send it with the first event, which may depend on an answer that is sent only over an open stream.

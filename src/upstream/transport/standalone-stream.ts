@@ -1,16 +1,25 @@
 /**
  * The stream of Streamable HTTP for messages that belong to no request. There is one at a time. When it
- * breaks it is resumed, and callers that need it wait for that attempt.
+ * breaks it is opened again, and callers that need it wait a moment for that.
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
 import type { HeldHeads } from '../discovery/held-heads.ts';
-import { asUpstreamFailure } from '../failure.ts';
-import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../failure.ts';
+import { ReconnectPauses } from './reconnect-pauses.ts';
+import {
+  HELD_HEAD_MS,
+  ResumableStream,
+  type StreamContext,
+  type StreamOwner,
+} from './resumable-stream.ts';
+import { mayPass, type ResumeOptions } from './resumption.ts';
 import type { CallerHeaders, TransportListener } from './transport.ts';
 
-/** How long an attempt is waited for, in ms. */
+/** How long a stream is waited for from when it broke, in ms. */
 const OPEN_TIMEOUT_MS = 2_000;
+/** After so many failures in a row that may pass the stream counts as refused. */
+const MAX_FAILURES = 5;
 
 /** An attempt to open the stream, or to resume it. */
 interface OpeningAttempt {
@@ -32,8 +41,19 @@ export class StandaloneStream implements StreamOwner {
   #stream: ResumableStream | null = null;
   /** `null` while the stream is open, and while nothing tries to open it. */
   #attempt: OpeningAttempt | null = null;
+  readonly #pauses: ReconnectPauses;
+  #state: 'never' | 'open' | 'lost' = 'never';
+  #openedAtMs = 0;
+  /** The headers with which the server refused the credentials, as JSON. */
+  #refusedHeaders: string | null = null;
 
-  constructor(context: StreamContext, listener: TransportListener, heldHeads: HeldHeads) {
+  constructor(
+    context: StreamContext,
+    listener: TransportListener,
+    heldHeads: HeldHeads,
+    random: () => number,
+  ) {
+    this.#pauses = new ReconnectPauses(random);
     this.#context = context;
     this.#listener = listener;
     this.#heldHeads = heldHeads;
@@ -48,6 +68,7 @@ export class StandaloneStream implements StreamOwner {
   /** See `Transport.openStandaloneStream`. */
   open(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean> {
     if (this.#closing.signal.aborted) return false;
+    if (this.#stream === null && this.#refusedHeaders === JSON.stringify(headers)) return false;
     const attempt = this.#stream === null ? this.#begin(headers) : this.#attempt;
     if (this.#stream !== null) this.#stream.headers = headers;
     return attempt === null || this.#opened(attempt, wait);
@@ -56,7 +77,8 @@ export class StandaloneStream implements StreamOwner {
   async #opened(attempt: OpeningAttempt, wait?: 'once'): Promise<boolean> {
     const late = new AbortController();
     const signal = AbortSignal.any([late.signal, this.#closing.signal]);
-    const waitMs = attempt.isHeld ? this.#heldHeads.patienceMs : OPEN_TIMEOUT_MS;
+    const leftMs = attempt.startedAtMs + OPEN_TIMEOUT_MS - this.#clock.elapsed();
+    const waitMs = attempt.isHeld ? this.#heldHeads.patienceMs : Math.max(leftMs, 0);
     const tooLate = sleep(this.#clock, waitMs, signal).then(() => false);
     const held = attempt.isHeld ? [] : [attempt.held.promise];
     const refused = wait === 'once' ? [attempt.refused.promise] : [];
@@ -74,20 +96,8 @@ export class StandaloneStream implements StreamOwner {
   }
 
   disconnected(stream: ResumableStream): void {
-    const attempt = this.#newAttempt();
-    const resumed = once(() => this.#listener.standaloneResumed(stream.lastEventId !== undefined));
-    const onOpen = () => {
-      this.#succeed(attempt);
-      resumed();
-    };
-    const onHeld = () => {
-      this.#hold(attempt);
-      resumed();
-    };
-    stream.resume({ ...this.#waiting(attempt), onOpen, onHeld }).catch((error: unknown) => {
-      this.#giveUp(attempt);
-      if (!stream.finished) this.#listener.standaloneLost(asUpstreamFailure(error, false));
-    });
+    this.#pauses.ended(stream.hasHeard, this.#clock.elapsed() - this.#openedAtMs);
+    void this.#connect(stream);
   }
 
   /** The stream begins with a GET, so neither this nor `notTaken` is called. */
@@ -98,27 +108,81 @@ export class StandaloneStream implements StreamOwner {
   notTaken(): void {}
 
   #begin(headers: CallerHeaders): OpeningAttempt {
-    const stream = new ResumableStream({ stream: 'standalone' }, headers, this.#context, this);
-    this.#stream = stream;
+    this.#stream = new ResumableStream({ stream: 'standalone' }, headers, this.#context, this);
+    return this.#connect(this.#stream);
+  }
+
+  #connect(stream: ResumableStream): OpeningAttempt {
     const attempt = this.#newAttempt();
+    void this.#tryAgain(stream, attempt);
+    return attempt;
+  }
+
+  /**
+   * Sends GETs until one opens the stream. A stream that was never open is given up when it is refused: many servers
+   * offer none, and say so with all kinds of errors. Refused credentials are not sent again.
+   */
+  async #tryAgain(stream: ResumableStream, attempt: OpeningAttempt): Promise<void> {
+    const { signal } = this.#closing;
+    const options = this.#optionsOf(stream, attempt);
+    for (let failures = 0; ;) {
+      const pauseMs =
+        this.#state === 'never' && failures === 0 ? 0 : this.#pauses.next(stream.retryMs);
+      if (pauseMs > OPEN_TIMEOUT_MS) attempt.opened.resolve(false);
+      if (pauseMs > 0) await sleep(this.#clock, pauseMs, signal);
+      const sentAtMs = this.#clock.elapsed();
+      try {
+        return await stream.connect(options);
+      } catch (error) {
+        if (stream.finished) return this.#giveUp(attempt);
+        const failure = asUpstreamFailure(error, false);
+        attempt.refused.resolve(false);
+        // The server had taken the GET, and had nothing to send: nothing has failed.
+        if (mayPass(failure) && this.#clock.elapsed() - sentAtMs >= HELD_HEAD_MS) continue;
+        failures += 1;
+        if (mayPass(failure) && failures < MAX_FAILURES) continue;
+        if (!(await this.#refused(stream, attempt, failure))) return this.#giveUp(attempt);
+      }
+    }
+  }
+
+  /** The server does not open the stream for now. @returns whether to try again */
+  async #refused(
+    stream: ResumableStream,
+    attempt: OpeningAttempt,
+    failure: UpstreamFailure,
+  ): Promise<boolean> {
+    const wasHeld = attempt.isHeld;
+    attempt.isHeld = false;
+    attempt.opened.resolve(false);
+    if (failure.code === 'unauthorized') this.#refusedHeaders = JSON.stringify(stream.headers);
+    if (this.#state === 'never') {
+      if (wasHeld) this.#listener.standaloneRefused(failure);
+      return false;
+    }
+    if (failure.code === 'session_gone' && !(await this.#listener.confirmSession())) return false;
+    if (this.#state === 'open') this.#listener.standaloneLost(failure);
+    this.#state = 'lost';
+    // The server may refuse to continue after this event.
+    stream.lastEventId = undefined;
+    return failure.code !== 'unauthorized';
+  }
+
+  #optionsOf(stream: ResumableStream, attempt: OpeningAttempt): ResumeOptions {
+    const resumed = once(() => this.#listener.standaloneResumed(stream.lastEventId !== undefined));
     const onOpen = () => {
       this.#succeed(attempt);
-      this.#listener.standaloneOpened();
+      if (this.#state === 'open') resumed();
+      else this.#listener.standaloneOpened();
+      this.#state = 'open';
     };
     const onHeld = () => {
+      if (this.#state === 'open') resumed();
       // The connection of a GET before has ended without a response.
-      if (attempt.isHeld) this.#listener.standaloneResumed(false);
+      else if (attempt.isHeld) this.#listener.standaloneResumed(false);
       this.#hold(attempt);
     };
-    // Many servers offer no such stream, and say so with all kinds of errors.
-    const options = { ...this.#waiting(attempt), firstWaitMs: 0, onOpen, onHeld };
-    stream.resume(options).catch((error: unknown) => {
-      const wasHeld = attempt.isHeld;
-      this.#giveUp(attempt);
-      if (wasHeld && !stream.finished)
-        this.#listener.standaloneRefused(asUpstreamFailure(error, false));
-    });
-    return attempt;
+    return { onOpen, onHeld, heldAfterMs: this.#heldHeads.patienceMs };
   }
 
   #newAttempt(): OpeningAttempt {
@@ -132,11 +196,6 @@ export class StandaloneStream implements StreamOwner {
     return this.#attempt;
   }
 
-  #waiting({ refused }: OpeningAttempt) {
-    const onRefusal = () => refused.resolve(false);
-    return { heldAfterMs: this.#heldHeads.patienceMs, onRefusal };
-  }
-
   #hold(attempt: OpeningAttempt): void {
     attempt.isHeld = true;
     this.#heldHeads.held();
@@ -145,6 +204,7 @@ export class StandaloneStream implements StreamOwner {
 
   #succeed({ opened, startedAtMs }: OpeningAttempt): void {
     this.#attempt = null;
+    this.#openedAtMs = this.#clock.elapsed();
     this.#heldHeads.opened(this.#clock.elapsed() - startedAtMs);
     opened.resolve(true);
   }

@@ -44,6 +44,13 @@ import type {
 const ACCEPT_BOTH = 'application/json, text/event-stream';
 const DELETE_TIMEOUT_MS = 2_000;
 
+export interface StreamableHttpOptions {
+  readonly heldHeads: HeldHeads;
+  /** Returns a number from 0 up to 1. */
+  readonly random: () => number;
+  readonly noteResumption?: (outcome: ResumptionOutcome) => void;
+}
+
 export class StreamableHttpTransport implements Transport, StreamContext, StreamOwner {
   readonly kind = 'streamable-http';
   readonly http: HttpClient;
@@ -65,14 +72,13 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     http: HttpClient,
     listener: TransportListener,
     clock: Clock,
-    heldHeads: HeldHeads,
-    noteResumption: (outcome: ResumptionOutcome) => void = () => {},
+    { heldHeads, random, noteResumption = () => {} }: StreamableHttpOptions,
   ) {
     this.http = http;
     this.clock = clock;
     this.noteResumption = noteResumption;
     this.#listener = listener;
-    this.#standalone = new StandaloneStream(this, listener, heldHeads);
+    this.#standalone = new StandaloneStream(this, listener, heldHeads, random);
   }
 
   get hasSession(): boolean {

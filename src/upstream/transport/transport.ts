@@ -39,8 +39,10 @@ export interface TransportListener {
   standaloneOpened(): void;
   /** The standalone stream broke and is open again; `gapless` if it continues after its last event. */
   standaloneResumed(gapless: boolean): void;
-  /** The standalone stream broke and could not be resumed. */
+  /** The standalone stream broke and is refused. It is tried again. */
   standaloneLost(failure: UpstreamFailure): void;
+  /** The GET of the standalone stream was refused as if the session were gone. @returns false if it is */
+  confirmSession(): Promise<boolean>;
   /** The standalone stream was held back (`Transport.standaloneHeld`), and is refused after all. */
   standaloneRefused(failure: UpstreamFailure): void;
 }

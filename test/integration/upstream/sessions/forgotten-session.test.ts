@@ -1,5 +1,7 @@
 /** A session with several calls, which its server has forgotten. */
 import { describe, expect, test } from 'vitest';
+import { systemClock, type Clock } from '../../../../src/lib/clock.ts';
+import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import { eventStream, json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
 import {
   call,
@@ -10,39 +12,53 @@ import {
 import { CLIENT } from '../../../fixtures/servers/session-stage.ts';
 
 describe('a session that the server has forgotten', () => {
-  /** Calls stay open; what comes later is refused as `gone` says. */
-  async function forgetful(gone: { ping: boolean }) {
+  /** Calls stay open; what comes later is refused. */
+  async function forgetful(clock: Clock = systemClock) {
     let isForgotten = false;
-    let pong = () => {};
-    const ponged = new Promise<void>((resolve) => (pong = resolve));
-    const server = await legacyServer(({ body }, response) => {
-      const isRefused = isForgotten && (body.method !== 'ping' || gone.ping);
-      if (isRefused) return json(response, 404, {});
-      if (body.method === 'ping') {
-        response.once('close', pong);
-        return json(response, 200, reply(body.id, {}));
-      }
-      eventStream(response);
+    const streams: ReturnType<typeof eventStream>[] = [];
+    const server = await legacyServer((_received, response) => {
+      if (isForgotten) return json(response, 404, {});
+      streams.push(eventStream(response));
     });
-    const upstream = upstreamOf(server, { transport: 'streamable-http' });
+    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
     const session = await upstream.openSession({ profile: CLIENT, clientInfo: null, headers: {} });
     closeAfterTest(() => session.close());
-    const running = [call(session), call(session)];
+    const running = [call(session), call(session)] as const;
     for (const { exchange } of running) await exchange.accepted;
     isForgotten = true;
     await expect(call(session).exchange.accepted).rejects.toMatchObject({ code: 'session_gone' });
-    await server.saw(({ body }) => body?.method === 'ping');
-    return { session, running, ponged };
+    await expect(session.request('ping', {}, {})).rejects.toMatchObject({ code: 'session_gone' });
+    const ids = server.received.flatMap(({ body }) =>
+      body?.method === 'tools/call' ? [body.id] : [],
+    );
+    return { session, running, streams, ids };
   }
 
-  // Rule concurrent-7: When the server is seen to have forgotten a session, a ping asks it once more. If it refuses
-  // that as well, all calls of the session are lost. Otherwise those that run go on, and no further call begins there.
-  test('is lost for all its calls, although their streams stay open', async () => {
-    const { session, running } = await forgetful({ ping: true });
+  // Rule concurrent-7: When the server says that it does not know a session, no further call begins there. The calls
+  // that run there go on: each is lost when its stream ends without its reply, or when an answer is refused. 5 minutes
+  // later those that are left are lost, since a server can keep their streams open for ever.
+  test('goes on with the calls whose streams are open, until these end', async () => {
+    const { session, running, streams, ids } = await forgetful();
+    const [one, other] = running;
+    expect(session.dead).toBe(true);
+    let turns = 0;
+    await turnsUntil(() => (turns += 1) > 100);
+    streams[0]?.send(reply(ids[0]));
+    expect(await one.heard.until('replied')).toEqual(['replied', { result: reply(0).result }]);
+    streams[1]?.end();
+    await other.heard.until('lost');
+  });
+
+  // Rule concurrent-7.
+  test('is lost for all its calls after 5 minutes, although their streams stay open', async () => {
+    const clock = new ManualClock();
+    const { running } = await forgetful(clock);
+    clock.advance(299_999);
+    expect(running.flatMap(({ heard }) => heard.events)).toEqual([]);
+    clock.advance(1);
     for (const { heard } of running) {
       expect(await heard.until('lost')).toEqual(['lost', 'session_gone']);
     }
-    expect(session.dead).toBe(true);
   });
 
   // Rule concurrent-7.
@@ -63,20 +79,12 @@ describe('a session that the server has forgotten', () => {
     await server.saw(({ body }) => body?.params?.name === 'late');
     isForgotten = true;
     await expect(call(session).exchange.accepted).rejects.toMatchObject({ code: 'session_gone' });
-    await taken.heard.until('lost');
+    expect(taken.heard.events).toEqual([]);
     refuse();
     await expect(late.exchange.accepted).rejects.toMatchObject({
       code: 'session_gone',
       details: { mayHaveActed: false },
     });
     expect(late.heard.events).toEqual([]);
-  });
-
-  // Rule concurrent-7.
-  test('is not lost for the others if one process behind a load balancer does not know it', async () => {
-    const { session, running, ponged } = await forgetful({ ping: false });
-    await ponged;
-    await expect(session.request('ping', {}, {})).rejects.toMatchObject({ code: 'session_gone' });
-    expect(running.flatMap(({ heard }) => heard.events)).toEqual([]);
   });
 });

@@ -8,11 +8,27 @@ import {
   poolStage,
   usedByACall,
 } from '../../../fixtures/servers/pool-testbed.ts';
-import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
-import { call } from '../../../fixtures/servers/upstream-testbed.ts';
-import { turnsUntil } from '../../../fixtures/manual-clock.ts';
+import {
+  eventStream,
+  json,
+  type Answer,
+  type ScriptedServer,
+} from '../../../fixtures/servers/scripted-server.ts';
+import { call, reply } from '../../../fixtures/servers/upstream-testbed.ts';
+import { turnsUntil, type ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const isDelete = ({ method }: { readonly method: string }) => method === 'DELETE';
+
+const getsAt = ({ received }: ScriptedServer) =>
+  received.filter(({ method }) => method === 'GET').length;
+
+/** Demands that the next GET comes after this pause. */
+async function nextGetAfter(pauseMs: number, clock: ManualClock, server: ScriptedServer) {
+  const before = getsAt(server);
+  await turnsUntil(() => clock.nextInMs === pauseMs);
+  clock.advance(pauseMs);
+  await turnsUntil(() => getsAt(server) > before);
+}
 
 describe('a session that requests use', () => {
   // Rules sessions-9, sessions-13.
@@ -106,10 +122,11 @@ describe('sessions that requests share', () => {
 
 describe('a session whose standalone stream was lost', () => {
   /** A server that gives the stream, ends it, and then refuses it for as long as the test says. */
-  async function lost(refusal: number) {
+  async function lost(refusal: number, request?: Answer) {
     let stream: ReturnType<typeof eventStream> | undefined;
     let refuse = false;
     const ground = await poolStage({
+      ...(request === undefined ? {} : { request }),
       get: (_received, response) => {
         if (refuse) json(response, refusal, {});
         else stream = eventStream(response);
@@ -121,35 +138,95 @@ describe('a session whose standalone stream was lost', () => {
     refuse = true;
     stream?.end();
     await turnsUntil(() => clock.pending > 0);
-    clock.advance(500);
-    await turnsUntil(() => !lease.session.standaloneStreamOpen);
+    clock.advance(750);
+    await turnsUntil(() => !lease.session.standaloneStreamOpen || lease.session.dead);
     lease.giveBack(true);
-    return { ...ground, lease, server, relent: () => (refuse = false) };
+    return { ...ground, lease, gets: () => getsAt(server), relent: () => (refuse = false) };
   }
 
-  // Rule sessions-8 (2025-11-25 transports, "Listening for Messages from the Server"): A session whose
-  // standalone stream was lost gets it back before the next call; where that cannot be, the call gets another
-  // session.
-  test('gets it back before the next call', async () => {
-    const { pool, lease, relent } = await lost(400);
+  // Rule sessions-8 (2025-11-25 transports, "Session Management" and "Listening for Messages from the Server"): A
+  // session whose standalone stream breaks stays. The stream is opened again, and a call waits for that for 2 seconds
+  // after the break, and not at all once the server has refused it. What needs the stream is off until it is open,
+  // and the log says so once.
+  test('gets it back', async () => {
+    const { clock, pool, lease, relent } = await lost(400);
     relent();
-    const next = await pool.lease(ADA, ANY);
-    expect(next.session).toBe(lease.session);
-    expect(next.session.standaloneStreamOpen).toBe(true);
+    clock.advance(2_000);
+    await turnsUntil(() => lease.session.standaloneStreamOpen);
+    expect((await pool.lease(ADA, ANY)).session).toBe(lease.session);
   });
 
   // Rule sessions-8.
-  test('is replaced where that cannot be', async () => {
-    const { pool, lease, opened } = await lost(400);
+  test.each([400, 405])('stays while it is refused with %i, and no call waits', async (status) => {
+    const { pool, lease, opened, ended, gets } = await lost(status);
     const next = await pool.lease(ADA, ANY);
-    expect(next.session).not.toBe(lease.session);
-    expect(opened()).toHaveLength(2);
+    await call(next.session).heard.until('replied');
+    next.giveBack(true);
+    expect(next.session).toBe(lease.session);
+    expect((await pool.lease(ADA, ANY)).session).toBe(lease.session);
+    expect({ opened: opened().length, ended: ended(), gets: gets() }).toEqual({
+      ...{ opened: 1, ended: [], gets: 2 },
+    });
   });
 
-  test('is dead where the server says that it does not know it', async () => {
-    const { pool, lease } = await lost(404);
-    expect(lease.session.dead).toBe(true);
+  // Rule sessions-20 (2025-11-25 transports, "Session Management"): 404 to the GET of the standalone stream does not
+  // say which of the two is gone, so a ping in the session decides.
+  test('stays where the GET gets 404, and the server replies to a ping', async () => {
+    const { pool, lease, server, ended } = await lost(404);
+    await server.saw(({ body }) => body?.method === 'ping');
+    expect(lease.session.dead).toBe(false);
+    expect((await pool.lease(ADA, ANY)).session).toBe(lease.session);
+    expect(ended()).toEqual([]);
+  });
+
+  // Rule sessions-20.
+  test('is dead where the GET and a ping get 404', async () => {
+    const { pool, lease } = await lost(404, ({ body }, response) =>
+      json(response, body.method === 'ping' ? 404 : 200, reply(body.id)),
+    );
+    await turnsUntil(() => lease.session.dead);
     expect((await pool.lease(ADA, ANY)).session).not.toBe(lease.session);
+  });
+
+  // Rule sessions-21: The pauses between attempts to open a standalone stream double from 1 to 60 seconds, each
+  // shortened by a random part of up to a half. They start again when an event came, or when the stream was open for a
+  // minute. A `retry` of the server is the least pause.
+  test('is asked for with growing pauses while it is refused', async () => {
+    const { clock, server } = await lost(405);
+    for (const pauseMs of [1_500, 3_000, 6_000, 12_000, 24_000]) {
+      await nextGetAfter(pauseMs, clock, server);
+    }
+  });
+});
+
+// Rule sessions-21.
+describe('a standalone stream that the server opens and ends at once', () => {
+  async function ending(write: (stream: ReturnType<typeof eventStream>) => void) {
+    const ground = await poolStage({
+      get: (_received, response) => {
+        const stream = eventStream(response);
+        write(stream);
+        stream.end();
+      },
+    });
+    const { clock, pool, server } = ground;
+    await pool.lease(ADA, ANY);
+    return (pauseMs: number) => nextGetAfter(pauseMs, clock, server);
+  }
+
+  test('is asked for with growing pauses', async () => {
+    const getsAfter = await ending(() => {});
+    for (const pauseMs of [750, 1_500, 3_000, 6_000, 12_000]) await getsAfter(pauseMs);
+  });
+
+  test('is asked for soon where an event came', async () => {
+    const getsAfter = await ending((stream) => stream.raw('id: e1\ndata:\n\n'));
+    for (let time = 0; time < 4; time += 1) await getsAfter(750);
+  });
+
+  test('is not asked for sooner than the server says', async () => {
+    const getsAfter = await ending((stream) => stream.raw('retry: 5000\nid: e1\ndata:\n\n'));
+    for (let time = 0; time < 3; time += 1) await getsAfter(5_000);
   });
 });
 

@@ -13,7 +13,7 @@ const OF_A_CALL: MessageSource = { stream: 'request', id: upstreamRequestId(7) }
 const HEAD = { status: 200, headers: {}, mediaType: 'text/event-stream' };
 
 /** A stream that is being resumed, whose GETs the test answers. */
-function resuming(source: MessageSource) {
+function resuming() {
   const clock = new ManualClock();
   const gets: ResponseReader[] = [];
   const http: Partial<HttpClient> = {
@@ -24,7 +24,7 @@ function resuming(source: MessageSource) {
     },
   };
   const stream = new ResumableStream(
-    source,
+    OF_A_CALL,
     {},
     {
       ...{ http: http as HttpClient, clock, hasSession: true, numbersEvents: true },
@@ -50,7 +50,7 @@ function resuming(source: MessageSource) {
 describe('a server that takes the GET, and sends nothing until the GET times out', () => {
   // Rule resumption-2.
   test('has lost no call, however long its user thinks', async () => {
-    const { gets, fail, end } = resuming(OF_A_CALL);
+    const { gets, fail, end } = resuming();
     for (let times = 0; times < 60; times += 1) await fail('upstream_timeout');
     expect([gets.length, end()]).toEqual([61, null]);
     gets.at(-1)?.head(HEAD);
@@ -60,15 +60,9 @@ describe('a server that takes the GET, and sends nothing until the GET times out
 
   // Rule resumption-3.
   test('has five tries from then on if it cannot be reached', async () => {
-    const { gets, fail, end } = resuming(OF_A_CALL);
+    const { gets, fail, end } = resuming();
     for (let times = 0; times < 10; times += 1) await fail('upstream_timeout');
     for (let times = 0; times < 5; times += 1) await fail('upstream_unavailable');
     expect([gets.length, end()]).toEqual([15, 'lost']);
-  });
-
-  test('offers no standalone stream', async () => {
-    const { gets, fail, end } = resuming({ stream: 'standalone' });
-    for (let times = 0; times < 5; times += 1) await fail('upstream_timeout');
-    expect([gets.length, end()]).toEqual([5, 'lost']);
   });
 });
