@@ -16,6 +16,7 @@ async function inKernel(): Promise<void> {
 
 async function inModel(): Promise<void> {
   const { Simulation } = await import('./engine/simulation.ts');
+  await import('./engine/pins.ts');
   await import('./network/tcp-model.ts');
   setImmediate(() => {
     const seen: Record<string, string[]> = {};

@@ -10,6 +10,13 @@ export interface Handle {
   onconnection(status: number, handle: Handle): void;
 }
 
+/** All timers of one length, in a ring. */
+interface TimerList {
+  readonly expiry: number;
+  readonly msecs: number;
+  readonly _idlePrev: NodeJS.Timeout | TimerList | null;
+}
+
 interface Internals {
   readonly timers: {
     getLibuvNow: () => number;
@@ -18,7 +25,8 @@ interface Internals {
     readonly immediateInfo: Uint32Array;
   };
   readonly timerLists: {
-    readonly timerListQueue: { peek(): { readonly expiry: number } | undefined };
+    readonly timerListQueue: { peek(): TimerList | undefined; shift(): void };
+    readonly timerListMap: Record<number, TimerList>;
     readonly immediateInfoFields: { readonly kCount: number };
     getTimerCallbacks(runNextTicks: () => void): {
       processTimers(now: number): number;
@@ -47,13 +55,19 @@ interface Internals {
     | 'UV_ENOTCONN',
     number
   >;
+  /** Where a handle has its socket or server. */
+  readonly asyncHooks: { readonly symbols: { readonly owner_symbol: symbol } };
+  /** The timers of undici, which it keeps for the whole process. */
+  readonly undiciTimers: { reset(): void };
   runNextTicks(): void;
 }
 
 /** What must be there: a part, and the names in it. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   timers: ['getLibuvNow', 'scheduleTimer', 'toggleTimerRef', 'immediateInfo'],
-  timerLists: ['timerListQueue', 'immediateInfoFields', 'getTimerCallbacks'],
+  timerLists: ['timerListQueue', 'timerListMap', 'immediateInfoFields', 'getTimerCallbacks'],
+  asyncHooks: ['symbols'],
+  undiciTimers: ['reset'],
   tcp: ['TCP', 'constants'],
   streams: [
     'streamBaseState',
@@ -83,6 +97,8 @@ function load(): Internals {
     tcp: internalBinding('tcp_wrap'),
     streams: internalBinding('stream_wrap'),
     codes: internalBinding('uv'),
+    asyncHooks: require('internal/async_hooks'),
+    undiciTimers: require('undici/lib/util/timers.js'),
     runNextTicks: (process as unknown as { _tickCallback?: unknown })._tickCallback,
   };
   if (typeof parts['runNextTicks'] !== 'function') throw new Error(moved('process._tickCallback'));

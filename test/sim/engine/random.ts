@@ -33,4 +33,8 @@ export class Random {
   below(end: number): number {
     return Math.floor(this.fraction() * end);
   }
+
+  fill(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; at++) bytes[at] = this.next() >>> 24;
+  }
 }

@@ -6,6 +6,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { internals } from './node-internals.ts';
 import { type Due, DueQueue } from './queue.ts';
+import { Random } from './random.ts';
 
 const START_MS = Date.UTC(2026, 0, 1);
 const MOST_IMMEDIATES = 100_000;
@@ -19,6 +20,11 @@ const realElapsed = performance.now.bind(performance);
 let current: Simulation | null = null;
 /** Timers of Node.js never go back: a simulation begins after the end of the one before. */
 let beginMs = Math.ceil(realElapsed());
+
+/** The simulation that runs, or `null`. */
+export function runningSimulation(): Simulation | null {
+  return current;
+}
 
 /** The simulation that runs. */
 export function simulation(): Simulation {
@@ -35,15 +41,67 @@ interface Step extends Due {
   readonly owner: string;
 }
 
+/** What the processes of a simulation have outside of the engine. */
+interface Attached {
+  /** Ends what a killed process had. */
+  kill(owner: string): void;
+  /** Ends what the whole simulation has left. */
+  clear(): void;
+}
+
+/** The time of the machine, for who runs simulations. */
+export { realElapsed };
+
 export class Simulation {
   readonly seed: string;
+  /** Whether the network has no noise: each message takes as long, and none is cut. */
+  readonly isCalm: boolean;
   readonly lines: string[] = [];
   nowMs = 0;
   readonly #queue = new DueQueue<Step>();
+  readonly #dead = new Set<string>();
+  readonly #randoms = new Map<string, Random>();
+  readonly #attached: Attached[] = [];
   #order = 0;
+  #isEnding = false;
 
-  constructor(seed: string) {
+  constructor(seed: string, { isCalm = false } = {}) {
     this.seed = seed;
+    this.isCalm = isCalm;
+  }
+
+  /** Whether the run is over, and what is left of it is cleared. */
+  get isEnding(): boolean {
+    return this.#isEnding;
+  }
+
+  attach(part: Attached): void {
+    this.#attached.push(part);
+  }
+
+  /** Calls `callback` as a process of this name. */
+  as<Result>(owner: string, callback: () => Result): Result {
+    return running.run(owner, callback);
+  }
+
+  /** From now on nothing reaches the process, and nothing that it does reaches anybody. */
+  kill(owner: string): void {
+    this.#dead.add(owner);
+    for (const part of this.#attached) part.kill(owner);
+  }
+
+  isDead(owner: string): boolean {
+    return this.#dead.has(owner);
+  }
+
+  /** The random numbers of the process that runs now. */
+  get random(): Random {
+    const owner = ownerNow();
+    let found = this.#randoms.get(owner);
+    if (found === undefined) {
+      this.#randoms.set(owner, (found = new Random(`${this.seed}:random:${owner}`)));
+    }
+    return found;
   }
 
   /** Runs `callback` as `owner`, `afterMs` from now. */
@@ -90,6 +148,10 @@ export class Simulation {
       if (ended === null) throw new Error(`stuck after ${this.nowMs} ms, ${this.#queue.size} due`);
       if (ended.error !== null) throw ended.error;
     } finally {
+      this.#isEnding = true;
+      for (const part of this.#attached) part.clear();
+      settle(immediatesBefore);
+      clearTimers();
       beginMs += Math.ceil(this.nowMs) + 1;
       current = null;
     }
@@ -104,7 +166,7 @@ export class Simulation {
     this.nowMs = Math.max(this.nowMs, atMs);
     if (first !== undefined && first.atMs <= timerMs) {
       this.#queue.take();
-      running.run(first.owner, first.run);
+      if (!this.#dead.has(first.owner)) running.run(first.owner, first.run);
     } else {
       processTimers(virtualElapsed());
     }
@@ -125,6 +187,21 @@ function settle(immediatesBefore: number): void {
     processImmediate();
     runNextTicks();
   }
+}
+
+/** Drops the timers of Node.js that are left: they would fire in the next simulation. */
+function clearTimers(): void {
+  const { timerListQueue, timerListMap } = timerLists;
+  for (let list = timerListQueue.peek(); list !== undefined; list = timerListQueue.peek()) {
+    for (let timer = list._idlePrev; timer !== list && timer !== null; timer = list._idlePrev) {
+      clearTimeout(timer as NodeJS.Timeout);
+      if (list._idlePrev === timer) break;
+    }
+    if (timerListQueue.peek() !== list) continue;
+    timerListQueue.shift();
+    delete timerListMap[list.msecs];
+  }
+  internals.undiciTimers.reset();
 }
 
 function virtualElapsed(): number {

@@ -1,4 +1,5 @@
 /** One end of a connection in memory: what the kernel would keep for it. */
+import { hash } from 'node:crypto';
 import { internals } from '../engine/node-internals.ts';
 import type { Handle } from '../engine/node-internals.ts';
 import { Random } from '../engine/random.ts';
@@ -9,6 +10,9 @@ const { codes, streams } = internals;
 const WINDOW_BYTES = 64 * 1024;
 /** One in so many messages is cut in two. */
 const CUT_ONE_IN = 4;
+const CALM_MS = 1;
+/** What is on its way arrives even if its sender is dead. */
+const NETWORK = 'network';
 
 export interface Address {
   readonly address: string;
@@ -23,6 +27,8 @@ interface Write {
 export class Connection {
   readonly handle: Handle;
   owner: string;
+  /** Its own by its ends and not by the order of events, so that a history without one call has no other noise. */
+  name = '';
   local: Address | null = null;
   remote: Address | null = null;
   peer: Connection | null = null;
@@ -45,7 +51,7 @@ export class Connection {
 
   /** When the next thing of this end arrives: never before what was sent earlier. */
   arrivalMs(): number {
-    const delayMs = 0.05 + this.#random().fraction() * 2;
+    const delayMs = simulation().isCalm ? CALM_MS : 0.05 + this.#random().fraction() * 2;
     this.#lastMs = Math.max(this.#lastMs, simulation().nowMs + delayMs);
     return this.#lastMs;
   }
@@ -78,7 +84,7 @@ export class Connection {
     }
     if (peer === null || peer.isClosed) return;
     const resets = isReset || this.#unread.length > 0;
-    simulation().at(this.arrivalMs(), () => peer.#endWith(resets ? 'reset' : 'ended'));
+    simulation().at(this.arrivalMs(), () => peer.#endWith(resets ? 'reset' : 'ended'), NETWORK);
   }
 
   /** Sends what fits in the window, in pieces that the seed cuts. */
@@ -90,12 +96,11 @@ export class Connection {
       const room = Math.min(freeBytes, write.bytes.length);
       // As TCP does: else each small piece that is read makes room for one small piece, for ever.
       if (room < write.bytes.length && freeBytes < WINDOW_BYTES / 2) return;
-      const random = this.#random();
-      const size = room > 1 && random.below(CUT_ONE_IN) === 0 ? 1 + random.below(room - 1) : room;
+      const size = this.#sizeOfPiece(room);
       const piece = write.bytes.subarray(0, size);
       write.bytes = write.bytes.subarray(size);
       peer.#heldBytes += size;
-      simulation().at(this.arrivalMs(), () => peer.#arrive(piece));
+      simulation().at(this.arrivalMs(), () => peer.#arrive(piece), NETWORK);
       if (write.bytes.length > 0) continue;
       this.#writes.shift();
       const { onSent } = write;
@@ -105,7 +110,7 @@ export class Connection {
     if (onShutDown === null) return;
     this.#onShutDown = null;
     this.#hasShutDown = true;
-    simulation().at(this.arrivalMs(), () => peer.#endWith('ended'));
+    simulation().at(this.arrivalMs(), () => peer.#endWith('ended'), NETWORK);
     simulation().after(0, onShutDown, this.owner);
   }
 
@@ -113,10 +118,11 @@ export class Connection {
     if (this.isClosed) {
       const { peer } = this;
       if (peer === null || peer.isClosed) return;
-      simulation().at(this.arrivalMs(), () => peer.#endWith('reset'));
+      simulation().at(this.arrivalMs(), () => peer.#endWith('reset'), NETWORK);
       return;
     }
-    simulation().log(`${this.remote?.port} > ${this.local?.port} ${piece.length}`);
+    const digest = hash('sha256', piece, 'hex').slice(0, 12);
+    simulation().log(`${this.peer?.name} ${piece.length} ${digest}`);
     this.#unread.push(piece);
     this.#deliverSoon();
   }
@@ -157,11 +163,14 @@ export class Connection {
     this.handle.onread(piece === undefined ? undefined : new Uint8Array(piece).buffer);
   }
 
-  /** Its own by its ends and not by the order of events, so that a history without one call has no other noise. */
+  #sizeOfPiece(room: number): number {
+    if (room <= 1 || simulation().isCalm) return room;
+    const random = this.#random();
+    return random.below(CUT_ONE_IN) === 0 ? 1 + random.below(room - 1) : room;
+  }
+
   #random(): Random {
-    this.#noise ??= new Random(
-      `${simulation().seed}:${this.owner}:${this.local?.port}>${this.remote?.port}`,
-    );
+    this.#noise ??= new Random(`${simulation().seed}:${this.name}`);
     return this.#noise;
   }
 }

@@ -2,12 +2,14 @@
  * TCP in memory: the methods of Node's own handle are replaced, so `net`, `node:http`, undici and ioredis stay as they are.
  * To import it is to replace them, for the whole process.
  */
+import net from 'node:net';
 import { internals } from '../engine/node-internals.ts';
 import type { Handle } from '../engine/node-internals.ts';
 import { ownerNow, simulation, type Simulation } from '../engine/simulation.ts';
 import { type Address, Connection } from './connection.ts';
 
 const { codes, streams, tcp } = internals;
+const { owner_symbol } = internals.asyncHooks.symbols;
 const methods = tcp.TCP.prototype;
 const closeHandle = methods.close;
 const FIRST_PORT = 20_000;
@@ -19,7 +21,43 @@ interface Request {
 /** What one simulation has of listeners and ports. */
 class Ports {
   readonly listeners = new Map<number, Connection>();
+  readonly connections = new Set<Connection>();
   next = FIRST_PORT;
+  readonly #connects = new Map<string, number>();
+
+  /** A name for the next connection of `owner` to `port`. */
+  nameOf(owner: string, port: number): string {
+    const pair = `${owner}>${port}`;
+    const count = (this.#connects.get(pair) ?? 0) + 1;
+    this.#connects.set(pair, count);
+    return `${pair}#${count}`;
+  }
+
+  kill(owner: string): void {
+    for (const connection of this.connections) {
+      if (connection.owner === owner && !connection.isClosed) this.#end(connection);
+    }
+  }
+
+  /** A socket that nobody destroys would keep its parser, and that everything else. */
+  clear(): void {
+    for (const connection of this.connections) {
+      const { [owner_symbol]: socket } = connection.handle as unknown as Record<symbol, unknown>;
+      if (socket instanceof net.Socket) socket.destroy();
+      if (!connection.isClosed) this.#end(connection);
+    }
+  }
+
+  #end(connection: Connection): void {
+    this.forget(connection);
+    connection.close(false);
+    closeHandle.call(connection.handle);
+  }
+
+  forget(connection: Connection): void {
+    const port = connection.local?.port ?? 0;
+    if (this.listeners.get(port) === connection) this.listeners.delete(port);
+  }
 }
 
 const allPorts = new WeakMap<Simulation, Ports>();
@@ -27,13 +65,19 @@ const connections = new WeakMap<Handle, Connection>();
 
 function ports(): Ports {
   let found = allPorts.get(simulation());
-  if (found === undefined) allPorts.set(simulation(), (found = new Ports()));
+  if (found === undefined) {
+    allPorts.set(simulation(), (found = new Ports()));
+    simulation().attach(found);
+  }
   return found;
 }
 
 function connectionOf(handle: Handle): Connection {
   let found = connections.get(handle);
-  if (found === undefined) connections.set(handle, (found = new Connection(handle, ownerNow())));
+  if (found === undefined) {
+    connections.set(handle, (found = new Connection(handle, ownerNow())));
+    ports().connections.add(found);
+  }
   return found;
 }
 
@@ -54,6 +98,7 @@ function connect(this: Handle, request: Request, address: string, port: number):
   const connection = connectionOf(this);
   connection.local = { address: '127.0.0.1', port: ports().next++ };
   connection.remote = { address, port };
+  connection.name = ports().nameOf(connection.owner, port);
   simulation().at(
     connection.arrivalMs(),
     () => {
@@ -66,6 +111,7 @@ function connect(this: Handle, request: Request, address: string, port: number):
       const handle = new tcp.TCP(tcp.constants.SOCKET);
       const accepted = connectionOf(handle);
       accepted.owner = listener.owner;
+      accepted.name = `${listener.owner}<${connection.name}`;
       accepted.local = { address, port };
       accepted.remote = connection.local;
       accepted.peer = connection;
@@ -106,14 +152,14 @@ function writeAll(this: Handle, request: Request, chunks: unknown[], areBuffers:
 
 function close(handle: Handle, isReset: boolean, callback?: () => void): void {
   const connection = connectionOf(handle);
+  const onClosed = () => callback?.call(handle);
+  if (connection.isClosed || simulation().isEnding) process.nextTick(onClosed);
+  else simulation().after(0, onClosed, connection.owner);
   if (connection.isClosed) return;
-  const { local } = connection;
-  if (local !== null && ports().listeners.get(local.port) === connection) {
-    ports().listeners.delete(local.port);
-  }
+  ports().forget(connection);
+  ports().connections.delete(connection);
   connection.close(isReset);
   closeHandle.call(handle);
-  if (callback !== undefined) simulation().after(0, () => callback.call(handle), connection.owner);
 }
 
 function writeText(encoding: BufferEncoding) {
