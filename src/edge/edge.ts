@@ -183,9 +183,15 @@ export class ModernEndpoint {
     }
     // The client may have left during the checks, and `close` is emitted only once.
     if (response.destroyed) return;
+    const service = serviceOf(method);
     const writer = new ResponseWriter(
       response,
-      { id, encode, jsonOnly: accepts === 'json', cutWhenBehind: serviceOf(method) === 'listen' },
+      {
+        id,
+        encode,
+        jsonOnly: accepts === 'json' || service === 'discover',
+        cutWhenBehind: service === 'listen',
+      },
       this.#options,
     );
     const reply = await this.#replyTo(request, modern, writer).catch((error: unknown) => {

@@ -45,7 +45,7 @@ export interface ResponseSettings {
 export interface ResponseOptions {
   readonly id: ClientRequestId;
   readonly encode: (reply: CallReply) => WireReply;
-  /** The client accepts JSON only: no stream, and so no notifications. */
+  /** The client accepts JSON only, or reads nothing else in reply to this method: no stream, and so no notifications. */
   readonly jsonOnly: boolean;
   /** Disconnects a client that is behind. For streams whose source cannot be paused. */
   readonly cutWhenBehind: boolean;

@@ -1,7 +1,7 @@
 /** Servers that are slow to reply to `initialize`, and servers that give no session ids. */
 import type { ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
-import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { callTool, modernBody, modernHeaders, send } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
@@ -78,6 +78,30 @@ test('a server that takes ten seconds to reply to initialize is discovered by it
   expect(response.result.supportedVersions).toContain('2026-07-28');
   expect(greetings(server)).toBe(1);
   expect(gateway.log.named('upstream.slow')).toEqual([{ route: 'mcp', ms: 10_000 }]);
+});
+
+// Rule responses-9: The response to `server/discover` is JSON, whatever `edge.commitAfter` says: some clients read nothing else
+// before they know whether the server speaks `2026-07-28`.
+test('server/discover is answered with JSON, however long the server takes for a caller', async () => {
+  const server = await ScriptedServer.start(({ method, headers, body }, response) => {
+    if (method !== 'POST') return void response.writeHead(method === 'DELETE' ? 200 : 405).end();
+    if (body.method !== 'initialize') return void response.writeHead(202).end();
+    const replied = { jsonrpc: '2.0', id: body.id, result: INITIALIZE_RESULT };
+    const greet = () => json(response, 200, replied, { 'mcp-session-id': 'session-1' });
+    if (headers.authorization === undefined) greet();
+    else setTimeout(greet, 300);
+  });
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url, { edge: { commitAfterMs: 0 } });
+  stopAfterTest(() => gateway.close());
+  const response = await fetch(gateway.url, {
+    method: 'POST',
+    headers: { ...modernHeaders('server/discover', {}), authorization: 'Bearer ada' },
+    body: JSON.stringify(modernBody('server/discover', {})),
+  });
+  expect(response.headers.get('content-type')).toBe('application/json');
+  expect(await response.json()).toMatchObject({ result: { resultType: 'complete' } });
+  expect(greetings(server)).toBe(2);
 });
 
 // Rule drain-9: A request that waits for a server which does not reply (`server/discover`, a list) gets error -32603
