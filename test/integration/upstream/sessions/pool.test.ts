@@ -169,7 +169,7 @@ describe('a session whose standalone stream was lost', () => {
     });
   });
 
-  // Rule sessions-20 (2025-11-25 transports, "Session Management"): 404 to the GET of the standalone stream does not
+  // Rule sessions-27 (2025-11-25 transports, "Session Management"): 404 to the GET of the standalone stream does not
   // say which of the two is gone, so a ping in the session decides.
   test('stays where the GET gets 404, and the server replies to a ping', async () => {
     const { pool, lease, server, ended } = await lost(404);
@@ -179,7 +179,7 @@ describe('a session whose standalone stream was lost', () => {
     expect(ended()).toEqual([]);
   });
 
-  // Rule sessions-20.
+  // Rule sessions-27.
   test('is dead where the GET and a ping get 404', async () => {
     const { pool, lease } = await lost(404, ({ body }, response) =>
       json(response, body.method === 'ping' ? 404 : 200, reply(body.id)),
@@ -188,7 +188,7 @@ describe('a session whose standalone stream was lost', () => {
     expect((await pool.lease(ADA, ANY)).session).not.toBe(lease.session);
   });
 
-  // Rule sessions-21: The pauses between attempts to open a standalone stream double from 1 to 60 seconds, each
+  // Rule sessions-28: The pauses between attempts to open a standalone stream double from 1 to 60 seconds, each
   // shortened by a random part of up to a half. They start again when an event came, or when the stream was open for a
   // minute. A `retry` of the server is the least pause.
   test('is asked for with growing pauses while it is refused', async () => {
@@ -199,7 +199,7 @@ describe('a session whose standalone stream was lost', () => {
   });
 });
 
-// Rule sessions-21.
+// Rule sessions-28.
 describe('a standalone stream that the server opens and ends at once', () => {
   async function ending(write: (stream: ReturnType<typeof eventStream>) => void) {
     const ground = await poolStage({
