@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openOutcome, sealOutcome, type OutcomeRecord } from '../../../src/calls/sealed-outcome.ts';
 import { callId } from '../../../src/protocol/ids.ts';
+import { parseJson, type JsonObject } from '../../../src/protocol/json.ts';
 import { arbitraryJsonObject } from '../../fixtures/arbitrary/json.ts';
 
 const key = randomBytes(32);
@@ -53,6 +54,15 @@ describe('an outcome comes out as it went in', () => {
       kind: 'result',
       result: JSON.parse(JSON.stringify(result)),
     });
+  });
+
+  // Rule limits-3.
+  test('with a member that could reach a prototype, and 600 levels', () => {
+    const data = `{"__proto__":{"polluted":1},"a":${'['.repeat(600)}${']'.repeat(600)}}`;
+    const text = `{"content":[],"structuredContent":${data},"__proto__":2}`;
+    const answer = { kind: 'result', result: parseJson(text) as JsonObject } as const;
+    const opened = openOutcome(key, call, sealOutcome(key, call, { ...record, answer }));
+    expect(JSON.stringify(opened?.answer)).toBe(`{"kind":"result","result":${text}}`);
   });
 });
 
