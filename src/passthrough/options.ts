@@ -1,5 +1,5 @@
 /** What a pass-through is created with, and what it tells. */
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { OpenResponses } from '../lib/http.ts';
 import type { CallerRefusal } from '../model/request.ts';
 import type { RequestHeaderRules } from './request.ts';
@@ -24,6 +24,8 @@ export interface PassThroughOptions {
     request: FastifyRequest,
     path: string,
   ) => Promise<RequestHeaderRules>;
+  /** Decides about a POST to another path. @returns false if it has its response. Never rejects */
+  readonly admitsOther: (request: FastifyRequest, reply: FastifyReply) => Promise<boolean>;
   /**
    * Called with the URL for messages if a stream of the endpoint begins with it. The function that it returns is
    * called when the stream ends.

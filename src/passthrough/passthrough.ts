@@ -65,7 +65,9 @@ export function registerPassThrough(
         if (plainPath(target) === null) return refusePassThrough(reply, 400, INVALID_TARGET);
         const isOpen = readsMetadata(request.method, target);
         const refusal = isOpen ? null : await options.refusalOf(request);
-        return refusal === null ? forward(request, reply, null) : refuseCaller(reply, refusal);
+        if (refusal !== null) return refuseCaller(reply, refusal);
+        const isAdmitted = request.method !== 'POST' || (await options.admitsOther(request, reply));
+        if (isAdmitted) await forward(request, reply, null);
       },
     });
   }

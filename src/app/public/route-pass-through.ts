@@ -1,9 +1,10 @@
 /** Connects the pass-through with a route: what goes to its server untranslated, and what is told of that. */
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
-import { readJsonBody } from '../../edge/request/body.ts';
+import { BODY_TOO_LARGE, NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
+import { readBody, readJsonBody } from '../../edge/request/body.ts';
 import { hasClaim } from '../../edge/request/modern-request.ts';
-import { isLoopbackHost } from '../../lib/http.ts';
+import { isLoopbackHost, pathOf } from '../../lib/http.ts';
 import { once } from '../../lib/once.ts';
 import type { AdmissionVerdict } from '../../limits/admission.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
@@ -14,6 +15,7 @@ import {
   registerPassThrough,
   type PassThrough,
 } from '../../passthrough/passthrough.ts';
+import { refusePassThrough } from '../../passthrough/response.ts';
 import { clientRequestId } from '../../protocol/ids.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
@@ -53,6 +55,7 @@ export function routePassThrough(
     otherPathHeaderRules: (request, path) =>
       otherPathHeaderRules(httpRoutes, request, path, shared),
     onLoopback: isLoopbackHost(config.listen.host),
+    admitsOther: (request, reply) => admitsOther(httpRoutes, request, reply, shared),
     hostHeader: server.hostHeader,
     challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
     onToken: (status, challenge) => route.resource?.answered(status, challenge),
@@ -76,7 +79,7 @@ export function routePassThrough(
   return withinLimits(passThrough, route, shared);
 }
 
-/** Limits what is passed through to the endpoint of a server. */
+/** Limits what is passed through to the endpoint. */
 function withinLimits(
   passThrough: PassThrough,
   route: HttpRoute,
@@ -89,6 +92,54 @@ function withinLimits(
       await passThrough(request, reply, onServerRefused);
     }
   };
+}
+
+/**
+ * Decides whether a POST to another path is passed through. It counts for the route whose endpoint a server could take the path
+ * for, and otherwise for all, since the paths are those of one server.
+ */
+async function admitsOther(
+  routes: readonly HttpRoute[],
+  request: FastifyRequest,
+  reply: FastifyReply,
+  shared: PublicServices,
+): Promise<boolean> {
+  const { maxBodyBytes, maxJsonDepth } = shared.config.limits;
+  const form = laxForm(pathOf(request.raw.url));
+  const named = routes.filter(({ server }) => laxForm(server.http.config.url.pathname) === form);
+  const limiting = (named.length > 0 ? named : routes).filter(
+    ({ admission, calls }) => !admission.isClear || calls.isStopping,
+  );
+  if (limiting.length === 0 || !(request.body instanceof Readable)) return true;
+  const body = await new Promise<Buffer | null>((resolve) => {
+    reply.raw.once('close', () => resolve(Buffer.alloc(0)));
+    readBody(request.raw, maxBodyBytes, resolve);
+  });
+  if (body === null) {
+    refusePassThrough(reply, 413, BODY_TOO_LARGE);
+    return false;
+  }
+  request.body = body;
+  if (isForm(request) && requestsIn(body, maxJsonDepth) === null) return true;
+  for (const route of limiting) {
+    const caller = () => knownCaller(request, route, shared);
+    if (!(await passesLimits(route, request, reply, caller, maxJsonDepth))) return false;
+  }
+  return true;
+}
+
+/** Returns a path as lax servers compare it. It was checked before: it can be decoded. */
+function laxForm(path: string): string {
+  return decodeURIComponent(path).toLowerCase().replaceAll(/\/+/g, '/').replace(/\/$/, '');
+}
+
+/** Tells whether a body is a form, such as that of an OAuth token endpoint, and no message in a coding of its own. */
+function isForm({ headers }: FastifyRequest): boolean {
+  const type = headers['content-type'] ?? '';
+  return (
+    headers['content-encoding'] === undefined &&
+    /^\s*(?:application\/x-www-form-urlencoded|multipart\/)/i.test(type)
+  );
 }
 
 /**

@@ -35,12 +35,12 @@ describe('requests that are passed through', () => {
   const call = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'plain' } };
   const where = JSON.stringify({ ...call, params: { name: 'where' } });
 
-  // Rule admission-8: Requests that are passed through to the endpoint of a server count as well. One beyond a rate
+  // Rule admission-8: Requests that are passed through to a server count as well, on whatever path. One beyond a rate
   // gets 429; one for a server that is down, or at a process that cannot keep up, gets 503. Both have `Retry-After`,
   // in seconds that are rounded up, and the same JSON-RPC error. Each request of a batch counts. A retry for a modern
   // server counts, since only that server knows whether it issued the `requestState`. So does a body that only the
   // server can read (a compressed one, for example); it gets 415 where single tools are limited. Responses,
-  // notifications and other paths are not limited.
+  // notifications and, on other paths than the endpoint, forms and what is no JSON-RPC are not limited.
   test('get 429 with Retry-After, and answers of legacy clients pass', async () => {
     const { url, server, gateway } = await limitedGateway({
       routeLimits: { ratePerPrincipal: rate(1) },
@@ -61,6 +61,26 @@ describe('requests that are passed through', () => {
     expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
     expect(await refusals(gateway)).toEqual(['limits.ratePerPrincipal 1']);
   });
+
+  // Rule admission-8.
+  test.each(['/mcp/', '/MCP', '/messages?session=1'])(
+    'count on every path of the server: %s evades no limit, and forms pass there',
+    async (target) => {
+      const { url, calls } = await limitedGateway({ routeLimits: { ratePerPrincipal: rate(1) } });
+      const other = new URL(target, url).href;
+      expect((await post(url, call)).status).toBe(200);
+      expect((await post(other, call)).status).toBe(429);
+      expect((await post(other, [call])).status).toBe(429);
+      expect(calls()).toBe(1);
+      // What the gateway cannot read, since a member is there twice. As a form it is none of the messages.
+      const body =
+        '{"jsonrpc":"2.0","method":"notifications/initialized","method":"notifications/initialized"}';
+      const sent = (type: string) =>
+        fetch(other, { method: 'POST', headers: { 'content-type': type }, body });
+      expect((await sent('application/json')).status).toBe(429);
+      expect((await sent('application/x-www-form-urlencoded')).status).not.toBe(429);
+    },
+  );
 
   // Rule admission-8.
   test('of legacy clients count with the member of retries as well', async () => {
