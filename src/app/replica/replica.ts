@@ -3,7 +3,7 @@ import type { Relay, RelayOutcome, ServeRelayed } from '../../model/relay.ts';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import type { Config } from '../../config/schema.ts';
 import type { ListenAddress } from '../../config/units.ts';
-import { listen } from '../listen.ts';
+import { listenAt } from '../listen.ts';
 import type { RedisDirectory } from '../../replicas/directory/redis-directory.ts';
 import { DirectoryUnavailable, type ClaimStore, type Directory } from '../../model/directory.ts';
 import type { FleetClock } from '../../replicas/directory/fleet-clock.ts';
@@ -11,10 +11,10 @@ import type { OpenResponses } from '../../lib/http.ts';
 import type { Log } from '../../ops/log.ts';
 import { randomId } from '../../lib/crypto.ts';
 import { DirectRelay } from '../../replicas/relay/direct/direct-relay.ts';
-import { takeArrivals, type Arrival } from '../../replicas/relay/direct/handshake.ts';
-import { HttpRelay, createRelayServer } from '../../replicas/relay/http/http-relay.ts';
+import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
+import { createRelayServer } from '../../replicas/relay/relay-server.ts';
 import type { IncomingRetriesOptions } from '../../replicas/relay/incoming-retry.ts';
-import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../../replicas/relay/liveness.ts';
+import { OwnerActivity } from '../../replicas/relay/liveness.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 import type { SealKeys } from '../../seal/seal-keys.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
@@ -242,20 +242,19 @@ function createDirectRelay(
   at: ListenAddress | null,
   options: RelayOptions,
 ): Omit<RelayTransport, 'relayOf'> & { relayOf(route: string): Relay } {
-  const old = new HttpRelay(options);
-  const fallback = (route: string) => old.for(route);
-  const direct = new DirectRelay({ ...options, ring: options.frames, fallback });
-  const server = createRelayServer({ ...options, writeStallMs: UNREAD_TIMEOUT_MS });
-  takeArrivals(server.server, (arrival) => direct.accept(arrival));
+  const direct = new DirectRelay({ ...options, ring: options.frames });
+  const server = createRelayServer(options.peers ?? null, (arrival) => direct.accept(arrival));
   return {
     start: async () => {
-      const address = at === null ? null : await listen(server, at, 'relay.listen');
+      const address = at === null ? null : await listenAt(server, at, 'relay.listen');
       return { address, siblingAddress: null };
     },
     relayOf: (route) => direct.for(route),
     accept: (arrival) => direct.accept(arrival),
     close: async () => {
-      await Promise.all([server.close(), direct.close(), old.close()]);
+      server.close();
+      server.closeAllConnections();
+      await direct.close();
     },
   };
 }

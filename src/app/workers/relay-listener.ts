@@ -1,13 +1,9 @@
 /** The one relay listener of a gateway with several workers. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { ListenAddress } from '../../config/units.ts';
-import { MAX_MESSAGE_BYTES, PEERS_PATH } from '../../replicas/peers/peer-messages.ts';
 import type { Peers } from '../../replicas/peers/peers.ts';
-import {
-  refuseArrival,
-  takeArrivals,
-  type Arrival,
-} from '../../replicas/relay/direct/handshake.ts';
+import { refuseArrival, type Arrival } from '../../replicas/relay/direct/handshake.ts';
+import { createRelayServer } from '../../replicas/relay/relay-server.ts';
 import { listenAt } from '../listen.ts';
 
 /**
@@ -22,12 +18,7 @@ export class RelayListener {
    * @param peers `null` if homes are not found among peers
    */
   constructor(pass: (arrival: Arrival) => boolean, peers: Peers | null) {
-    this.#server = createServer((request, response) => {
-      if (peers !== null && request.url === PEERS_PATH) void servePeer(peers, request, response);
-      // A replica of an earlier version, whose message does not name a worker.
-      else response.writeHead(503, { connection: 'close' }).end();
-    });
-    takeArrivals(this.#server, (arrival) => {
+    this.#server = createRelayServer(peers, (arrival) => {
       if (!pass(arrival)) refuseArrival(arrival);
     });
   }
@@ -42,23 +33,4 @@ export class RelayListener {
     this.#server.close();
     this.#server.closeAllConnections();
   }
-}
-
-/** Answers another gateway that asks about homes. */
-async function servePeer(
-  peers: Peers,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  let sealed = '';
-  try {
-    for await (const chunk of request.setEncoding('latin1')) {
-      sealed += chunk;
-      if (sealed.length > MAX_MESSAGE_BYTES) return void response.destroy();
-    }
-  } catch {
-    return;
-  }
-  const { status, reply } = await peers.serve(sealed);
-  response.writeHead(status).end(reply);
 }

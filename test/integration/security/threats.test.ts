@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
 import { sealMessage } from '../../../src/replicas/relay/messages.ts';
@@ -91,17 +91,33 @@ test('the port of the relay takes nothing from strangers, and serves nothing els
 });
 
 // Rule relay-8.
+test('the port of the relay waits for no body of a stranger', async () => {
+  const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
+  const relay = new URL(String((await gateway.saw('relay.listening'))[0]?.['url']));
+  const stranger = connect(Number(relay.port), relay.hostname);
+  stopAfterTest(async () => void stranger.destroy());
+  stranger.write('POST /relay HTTP/1.1\r\nhost: relay\r\ncontent-length: 11000000\r\n\r\naaaa');
+  let read = '';
+  // It ends although most of the body never comes.
+  for await (const chunk of stranger) read += String(chunk);
+  expect(read).toMatch(/^HTTP\/1\.1 421 /);
+});
+
+// Rule relay-8.
 test('a retry is relayed unreadably, and a response that a stranger gives in place of the owner is none', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });
-  const bodies: string[] = [];
-  const stranger = createServer((request, response) => {
-    request.setEncoding('utf8').on('data', (chunk: string) => bodies.push(chunk));
-    request.on('end', () => {
-      const result = { content: [{ type: 'text', text: 'forged' }], resultType: 'complete' };
-      const line = { type: 'answer', answer: { kind: 'result', result } };
-      response.writeHead(200).end(`${JSON.stringify(line)}\n`);
-    });
+  let read = '';
+  const stranger = createServer();
+  stranger.on('upgrade', ({ headers }, socket) => {
+    read += JSON.stringify(headers);
+    socket.on('data', (chunk) => (read += String(chunk))).on('error', () => {});
+    const result = { content: [{ type: 'text', text: 'forged' }], resultType: 'complete' };
+    const line = JSON.stringify({ type: 'answer', answer: { kind: 'result', result } });
+    socket.write(
+      'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: mrtr-relay/1\r\n' +
+        `mrtr-relay-hello: forged\r\n\r\n${line}\n`,
+    );
   });
   await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
   stopAfterTest(async () => stranger.close());
@@ -113,8 +129,8 @@ test('a retry is relayed unreadably, and a response that a stranger gives in pla
   const headers = { authorization: 'Bearer very-secret' };
   const asked = await callTool(one.url, 'greet', {}, { headers });
   const retried = await callTool(other.url, 'greet', answersOf(asked, 'Augusta'), { headers });
-  expect(bodies.join('').length).toBeGreaterThan(100);
-  expect(bodies.join('')).not.toMatch(/very-secret|Augusta|greet/);
+  expect(read.length).toBeGreaterThan(100);
+  expect(read).not.toMatch(/very-secret|Augusta|greet/);
   expect(JSON.stringify(retried.response)).not.toContain('forged');
   expect(effects).toEqual([]);
 });

@@ -3,7 +3,7 @@
  * directions. Each retry has a window of its own, so a client that reads slowly holds back no other.
  */
 import { sleep } from '../../../lib/clock.ts';
-import { ReleasingMap, LruMap } from '../../../lib/containers.ts';
+import { ReleasingMap } from '../../../lib/containers.ts';
 import { randomId } from '../../../lib/crypto.ts';
 import { CLIENT_LEFT, tooLarge, type Relay, type RelayOutcome } from '../../../model/relay.ts';
 import type { EdgeRequest, Leg } from '../../../model/request.ts';
@@ -36,8 +36,6 @@ export interface DirectRelayOptions extends IncomingRetriesOptions, Local {
   readonly owners: OwnerActivity;
   readonly maxBodyBytes: number;
   readonly maxReplyBytes: number;
-  /** Creates the relay to replicas that do not speak frames. */
-  readonly fallback: (route: string) => Relay;
   /** How long the reply to a retry can stay unread, in ms. */
   readonly unreadTimeoutMs?: number;
 }
@@ -67,7 +65,6 @@ interface Message {
 /** How long an asker whose connection broke can take to say why, or to claim the call, in ms. */
 const TAKEOVER_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 1_000;
-const MAX_OLD_OWNERS = 10_000;
 
 export class DirectRelay {
   readonly #options: DirectRelayOptions;
@@ -79,8 +76,6 @@ export class DirectRelay {
   readonly #connections = new Map<string, Connection>();
   readonly #connecting = new Map<string, Promise<Connection | NotConnected>>();
   readonly #all = new Set<Connection>();
-  /** Processes that do not speak frames. */
-  readonly #oldOwners = new LruMap<string, true>(MAX_OLD_OWNERS);
   #isStopping = false;
   #isClosed = false;
 
@@ -91,13 +86,11 @@ export class DirectRelay {
 
   /** Creates the relay from a route to the same route of the other replicas. */
   for(route: string): Relay {
-    const fallback = this.#options.fallback(route);
     return {
-      relay: (owner, request, leg) => this.#relay(route, owner, request, leg, fallback),
+      relay: (owner, request, leg) => this.#relay(route, owner, request, leg),
       sendClientsBack: () => {
         this.#isStopping = true;
         for (const { retry } of this.#sent.values()) retry.sendClientBack();
-        fallback.sendClientsBack();
       },
     };
   }
@@ -125,12 +118,10 @@ export class DirectRelay {
     owner: PointerOwner,
     request: EdgeRequest,
     leg: Leg,
-    fallback: Relay,
   ): Promise<RelayOutcome> {
     const { owners } = this.#options;
     const { boot, address } = owner;
     if (address === undefined) return { type: 'gone', problem: 'it has no address' };
-    if (this.#oldOwners.has(boot)) return fallback.relay(owner, request, leg);
     const text = writeRequest({ route, request });
     owners.recordRequest(boot);
     let tried = await this.#try({ ...owner, address }, text, leg);
@@ -139,10 +130,6 @@ export class DirectRelay {
     if (tried.failure === 'broken' && isRepeatable) {
       // A live owner still has the call, and the port of a dead one is closed.
       tried = await this.#try({ ...owner, address }, text, leg);
-    }
-    if (tried.failure === 'other') {
-      this.#oldOwners.set(boot, true);
-      return fallback.relay(owner, request, leg);
     }
     if (tried.failure === 'too long') return tooLarge(request);
     const { outcome } = tried;

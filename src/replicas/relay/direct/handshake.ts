@@ -1,7 +1,7 @@
 /**
  * How two replicas agree on the keys of a connection: an HTTP upgrade (RFC 9110, section 7.8) on the port of the
  * relay, in which each sends the other a secret, sealed for it. A recorded handshake is worth nothing, since the keys
- * come from both secrets. A replica that does not know frames answers the upgrade with an error.
+ * come from both secrets.
  */
 import { createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto';
 import { request, type IncomingMessage, type Server } from 'node:http';
@@ -41,13 +41,12 @@ export interface Agreed {
 
 /**
  * Why there is no connection.
- * - `other`: the address answered, and does not speak frames
  * - `gone`: nobody listens there, or another process does
  * - `broken`: the connection broke, and may be tried again
  * - `silent`: nothing answered in time
  */
 export interface NotConnected {
-  readonly type: 'other' | 'gone' | 'broken' | 'silent';
+  readonly type: 'gone' | 'broken' | 'silent';
   readonly problem: string;
 }
 
@@ -103,7 +102,7 @@ export function connect(
       response.on('error', () => {}).destroy();
       const problem = `it responded with HTTP ${response.statusCode}`;
       // 421: another process has this address now.
-      resolve({ type: response.statusCode === 421 ? 'gone' : 'other', problem });
+      resolve({ type: response.statusCode === 421 ? 'gone' : 'silent', problem });
     });
     asking.on('error', (error) => resolve(failureOf(error)));
     asking.end();

@@ -17,7 +17,8 @@ function caller(headers: Record<string, string>, named: string | null = null): C
   return callerOf(headers, named, OPTIONS);
 }
 
-// Rule relay-15.
+// Rule relay-15: What a replica writes and another one cannot read is an error that says whether to retry; nothing is done twice,
+// and nothing hangs.
 test.each([
   ['anonymous', caller({})],
   ['the local user', asLocalUser(caller({}))],
