@@ -221,9 +221,12 @@ export class RetryLadder {
     const { callId } = retry.pointer;
     const here = this.serveHere(retry);
     if (here !== null) return { type: 'served', reply: here };
-    if (registry.phase === 'closed') {
-      return { type: 'served', reply: Promise.resolve(failed(STOPPING_FOR_RETRY)) };
-    }
+    const isClosed = () => registry.phase === 'closed';
+    const stopping = {
+      type: 'served',
+      reply: Promise.resolve(failed(STOPPING_FOR_RETRY)),
+    } as const;
+    if (isClosed()) return stopping;
     const claim = await directory?.claim(callId, longestCallMs).catch((error: unknown) => {
       // If only the reply was lost, no other replica could take the call.
       directory.release(callId, null).catch(() => {});
@@ -231,9 +234,9 @@ export class RetryLadder {
     });
     if (claim?.type === 'held') return { type: 'served', reply: this.#atHolder(claim.by, retry) };
     if (claim !== undefined) registry.claimed(callId, claim.epoch);
-    if (retry.leg.closed.aborted) {
+    if (retry.leg.closed.aborted || isClosed()) {
       registry.unclaim(callId);
-      return { type: 'left' };
+      return isClosed() ? stopping : { type: 'left' };
     }
     const resumption: Resumption =
       reattach && isResumable(continuation)

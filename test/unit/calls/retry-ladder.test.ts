@@ -1,6 +1,7 @@
 /** How retries of one call that nobody holds resume it at one replica: one after the other. */
 import { expect, test } from 'vitest';
 import type { Directory } from '../../../src/model/directory.ts';
+import { STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
 import { callId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import type { Pointer } from '../../../src/seal/pointer.ts';
 import { callsTestbed, RESULT, settled, waitingClient } from '../../fixtures/calls-testbed.ts';
@@ -64,7 +65,7 @@ function replicaWithStore() {
     await settled();
     server.replies();
   };
-  return { server, retry, claimRequest, finish, grant: () => grants.shift()?.() };
+  return { calls, server, retry, claimRequest, finish, grant: () => grants.shift()?.() };
 }
 
 // Rule reattach-5: Several retries at one replica take a call up one after the other: the first one does, the
@@ -100,4 +101,16 @@ test('a retry that comes while another one takes the call up joins it, with no c
   const replies = await Promise.all([first.reply, second.reply]);
   expect(replies).toMatchObject([{ result: RESULT }, { result: RESULT }]);
   expect(server.did).toEqual(['claim', 'adopt', 'resume', 'give back']);
+});
+
+// Rule reattach-5.
+test('a call is not taken up whose claim is granted when the process has ended its calls', async () => {
+  const { calls, server, retry, claimRequest, grant } = replicaWithStore();
+  const claiming = claimRequest();
+  const { reply } = retry();
+  await claiming;
+  calls.endAll();
+  grant();
+  expect(await reply).toMatchObject({ kind: 'failed', failure: STOPPING_FOR_RETRY });
+  expect(server.did).toEqual(['claim', 'unclaim']);
 });
