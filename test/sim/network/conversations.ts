@@ -1,4 +1,5 @@
 /** Conversations of sockets that run over the kernel and over the model: both ends must see the same. */
+import { once } from 'node:events';
 import http from 'node:http';
 import net, { type AddressInfo, type Socket } from 'node:net';
 
@@ -109,11 +110,12 @@ export const CONVERSATIONS: Readonly<Record<string, Conversation>> = {
     { paused: true },
   ),
   'a reset is seen as one': pair((client) => void client.resetAndDestroy()),
-  'a silent socket times out': pair((_client, server, { note }) => {
+  'a silent socket times out': pair(async (client, server, { note }) => {
     server.setTimeout(20, () => {
       note('timeout');
       server.destroy();
     });
+    await once(client, 'close');
   }),
   'a response comes whole': request((_request, response) => void response.end('all of it')),
   'a response breaks in the middle': request((_request, response) => {
