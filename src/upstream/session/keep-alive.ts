@@ -60,9 +60,10 @@ export class KeepAlive {
     this.#timer = clock.setTimer(intervalMs, () => void this.#ping());
   }
 
-  /** New credentials have come: pings can be sent again. */
+  /** New credentials have come: pings are sent again, if those before were refused. */
   renewed(): void {
     this.#renewals += 1;
+    if (this.#timer === null && this.#wanters.size > 0) this.set(true);
   }
 
   async #ping(): Promise<void> {

@@ -36,7 +36,6 @@ test('a parked call outlives credentials that expire, and the next leg brings th
   clock.advance(60_000);
   await server.saw(({ body }) => body?.method === 'ping');
   await exchange.respond(serverRequestId('q'), { result: { roots: [] } }, { authorization: good });
-  session.keepAlive(true);
   clock.advance(60_000);
   await server.saw(
     ({ body, headers }) => body?.method === 'ping' && headers.authorization === good,
