@@ -154,13 +154,15 @@ export class StandaloneStream implements StreamOwner {
   ): Promise<boolean> {
     const wasHeld = attempt.isHeld;
     attempt.isHeld = false;
-    attempt.opened.resolve(false);
+    // Whoever waits for the stream wants to know as well whether the session is still there.
+    if (failure.code !== 'session_gone') attempt.opened.resolve(false);
     if (failure.code === 'unauthorized') this.#refusedHeaders = JSON.stringify(stream.headers);
     if (this.#state === 'never') {
       if (wasHeld) this.#listener.standaloneRefused(failure);
       return false;
     }
     if (failure.code === 'session_gone' && !(await this.#listener.confirmSession())) return false;
+    attempt.opened.resolve(false);
     if (this.#state === 'open') this.#listener.standaloneLost(failure);
     this.#state = 'lost';
     // The server may refuse to continue after this event.

@@ -75,6 +75,7 @@ test('a server that stopped responding', async () => {
   const { spans } = await spansOf(gateway);
   const trace = gateway.named('upstream.failed')[0]?.['trace'];
   expect(spans.filter(({ traceId }) => traceId === trace)).toMatchObject([
+    { kind: 'CLIENT', status: 'ERROR', attributes: { 'mcp.method.name': 'tools/call' } },
     { kind: 'SERVER', status: 'ERROR', attributes: { 'error.type': '-32603' } },
   ]);
 });

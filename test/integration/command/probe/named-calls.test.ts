@@ -46,7 +46,7 @@ describe('a call that the operator named', () => {
       tool: 'ask',
       outcome: 'failed',
       answerMs: null,
-      problem: 'no  [2Jlist',
+      problem: 'no [2Jlist',
     });
   });
 
