@@ -22,10 +22,12 @@ export interface ResponseHead {
 export type BodyForm = 'events' | 'json' | 'none';
 
 /**
- * What is told of a response: `head`, then `event` or `json`, then `end`; or `failed` at any point. After
+ * What is told of a response: `sent`, `head`, then `event` or `json`, then `end`; or `failed` at any point. After
  * `head` nothing is told to a reader that takes no body.
  */
 export interface ResponseReader {
+  /** The request is written on a connection. Before that, silence says nothing of the server. */
+  sent?(): void;
   /**
    * The response has begun, with a status below 300.
    * @throws UpstreamFailure to refuse the response
@@ -81,8 +83,9 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   readonly #client: ExchangeClient;
   readonly #method: HttpRequest['method'];
   readonly #inSession: boolean;
+  readonly #heldAfterMs: number;
   /** What becomes of the request later says nothing of the server. */
-  readonly #judgedUntilMs: number;
+  #judgedUntilMs = Infinity;
   /** The request, while it may be sent once more. */
   #repeatable: HttpRequest | null;
   /** `null` when nobody reads any more. */
@@ -109,7 +112,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#repeatable = request.repeatable === true ? request : null;
     this.#reader = reader;
     const { timeoutMs, heldAfterMs = Infinity } = request;
-    this.#judgedUntilMs = client.clock.elapsed() + heldAfterMs;
+    this.#heldAfterMs = heldAfterMs;
     if (timeoutMs === undefined) return;
     this.#setTimeout(timeoutMs, () => {
       const failure = timedOut(timeoutMs);
@@ -172,8 +175,10 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#reader === null) controller.abort(ABORTED);
-    else this.#written = true;
+    if (this.#reader === null) return controller.abort(ABORTED);
+    this.#written = true;
+    this.#judgedUntilMs = this.#client.clock.elapsed() + this.#heldAfterMs;
+    this.#reader.sent?.();
   }
 
   onResponseStart(

@@ -17,7 +17,7 @@ export interface HttpRequest {
    */
   readonly repeatable?: boolean;
   /**
-   * After how long the server may only hold the head of its response back, in ms: what becomes of the request later, such
+   * How long after the request was written the server may only hold the head of its response back, in ms: what becomes of the request later, such
    * as the status of a proxy that waits no longer, says nothing of the server.
    */
   readonly heldAfterMs?: number;

@@ -6,7 +6,13 @@ import type { BodyForm, ResponseHead, ResponseReader } from './http-exchange.ts'
 
 /** Reads a response whose status says everything. */
 export class StatusReader implements ResponseReader {
+  readonly sent: () => void;
   readonly #done = Promise.withResolvers<void>();
+
+  /** @param onSent called when the request is written on a connection */
+  constructor(onSent: () => void = () => {}) {
+    this.sent = onSent;
+  }
 
   /** Rejects with UpstreamFailure for an error status, or without a response. */
   get done(): Promise<void> {

@@ -15,6 +15,8 @@ export type UnanswerableCause = 'broadcast' | 'ambiguous';
 
 /** What a call is told of its exchange. Nothing is told after `replied` or `lost`. */
 export interface ExchangeListener {
+  /** The request is written on a connection to the server. */
+  sent?(): void;
   /** The request did not reach the server, or the server refused it. Nothing else is told then. */
   notTaken(failure: UpstreamFailure): void;
   asked(id: ServerRequestId, method: string, params: JsonObject): void;

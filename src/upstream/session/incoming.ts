@@ -68,6 +68,10 @@ export class IncomingMessages implements TransportListener {
     this.message({ type: 'malformed', problem: TOO_LARGE, id: message.id }, STANDALONE);
   }
 
+  sent(id: UpstreamRequestId): void {
+    this.#session.calls.get(id)?.listener.sent?.();
+  }
+
   accepted(id: UpstreamRequestId): void {
     this.#session.calls.get(id)?.accept();
   }

@@ -227,7 +227,7 @@ export class SessionState implements CallHost {
         this.assertAlive();
       }
       const isWanted = first !== undefined && (turn === null || !call.isOver);
-      if (isWanted) await this.transport.respond(first, reply, headers);
+      if (isWanted) await this.transport.respond(first, reply, headers, call.id);
     } catch (error) {
       this.questions.notTaken(call);
       throw this.noted(asUpstreamFailure(error, true));
@@ -246,7 +246,7 @@ export class SessionState implements CallHost {
     if (waiting > 0 && JSON.stringify(id).length > MAX_WAITING_ID_CHARACTERS) return;
     const sent = this.#replies.take(async (hasWaited) => {
       if (hasWaited && this.#failure !== null) return;
-      await this.transport.respond(id, reply, this.#headers);
+      await this.transport.respond(id, reply, this.#headers, null);
     });
     sent.catch(() => {});
   }

@@ -29,11 +29,11 @@ export class FruitlessResumptions {
 
   /**
    * A resumed connection has ended.
-   * @param sentAtMs when its GET was sent, in ms of `Clock.elapsed`
+   * @param ageMs how long ago its GET was written, in ms
    */
-  ended({ failure, wasIdle }: StreamEnd, sentAtMs: number): void {
+  ended({ failure, wasIdle }: StreamEnd, ageMs: number): void {
     const nowMs = this.#clock.elapsed();
-    if (failure !== null || wasIdle || nowMs - sentAtMs >= AT_ONCE_MS) this.#times = 0;
+    if (failure !== null || wasIdle || ageMs >= AT_ONCE_MS) this.#times = 0;
     else if ((this.#times += 1) === 1) this.#sinceMs = nowMs;
   }
 

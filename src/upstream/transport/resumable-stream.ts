@@ -16,6 +16,8 @@ import type {
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { FruitlessResumptions } from './fruitless-resumptions.ts';
+import { ResumptionVerdict } from './resumption-verdict.ts';
+import { HELD_HEAD_MS, StreamGet } from './stream-get.ts';
 import { IdleTimeout } from './idle-timeout.ts';
 import { aborted, mayPass, type ResumeOptions, type StreamEnd } from './resumption.ts';
 import type { CallerHeaders, MessageSource } from './transport.ts';
@@ -25,10 +27,6 @@ const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
 /** How long a server may take to end a stream after the reply, in ms. */
 const LINGER_MS = 1_000;
-/** How long a server that accepts a GET can hold the head of the response back, in ms. */
-export const HELD_HEAD_MS = 1_000;
-/** A replay follows the head of the response at once. What comes later than this is new, in ms. */
-const REPLAY_MS = 1_000;
 const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]+$/;
 
 /** What a stream needs of its transport. */
@@ -51,6 +49,8 @@ export interface StreamContext {
 
 /** Who is told what becomes of a stream. */
 export interface StreamOwner {
+  /** The POST was written on a connection. */
+  sent?(stream: ResumableStream): void;
   /** The server has responded to the POST. @throws UpstreamFailure to refuse the response */
   posted(stream: ResumableStream, head: ResponseHead): BodyForm;
   /** The server has not taken the POST. */
@@ -59,15 +59,11 @@ export interface StreamOwner {
   disconnected(stream: ResumableStream, end: StreamEnd): void;
 }
 
-interface PendingGet {
-  opened(): void;
-  failed(failure: UpstreamFailure): void;
-}
-
 export class ResumableStream implements ResponseReader {
   readonly source: MessageSource;
   /** The credentials of the last caller. */
   headers: CallerHeaders;
+  /** The last event of which the call has taken all messages: a resumption goes on after it. */
   lastEventId: string | undefined;
   /** The reply was received. The rest of the stream does not matter. */
   finished = false;
@@ -82,15 +78,10 @@ export class ResumableStream implements ResponseReader {
   #exchange: HttpExchange | null = null;
   /** The request had a response, so that a failure is one of its body. */
   #connected = false;
-  /** A GET without a response yet. */
-  #opening: PendingGet | null = null;
+  /** The GET of this connection; `null` for that of the POST. */
+  #get: StreamGet | null = null;
   #closing: AbortController | null = null;
-  /** When this connection resumed the stream, in ms of `Clock.elapsed`; `null` for that of the POST. */
-  #resumedAtMs: number | null = null;
-  /** Whether an answer was sent since the stream was resumed: when this connection was open, or earlier. */
-  #answered: 'no' | 'here' | 'early' = 'no';
-  /** When the GET of this connection was sent, in ms of `Clock.elapsed`; `null` for the POST. */
-  #sentAtMs: number | null = null;
+  readonly #verdict: ResumptionVerdict;
   /** What became of the resumptions of late. */
   readonly #fruitless: FruitlessResumptions;
   #idleTimeout: IdleTimeout | null = null;
@@ -107,6 +98,7 @@ export class ResumableStream implements ResponseReader {
     this.#context = context;
     this.#owner = owner;
     this.#fruitless = new FruitlessResumptions(context.clock);
+    this.#verdict = new ResumptionVerdict(context.clock);
   }
 
   /** Keeps the exchange of the POST of which this stream is the response. */
@@ -122,7 +114,6 @@ export class ResumableStream implements ResponseReader {
     this.#exchange?.abort();
     this.#closing?.abort();
     this.#opening?.failed(aborted());
-    this.#opening = null;
   }
 
   /** Closes connections that are idle for too long from now on, to resume the stream. */
@@ -133,9 +124,9 @@ export class ResumableStream implements ResponseReader {
     });
   }
 
-  /** The server is being sent an answer. */
+  /** The server is being sent an answer to a question of this stream. */
   answering(): void {
-    if (this.#resumedAtMs !== null) this.#answered = this.#opening === null ? 'here' : 'early';
+    this.#verdict.answering(this.#opening === null);
   }
 
   /** The server was sent an answer, so that a message is expected soon. */
@@ -172,6 +163,11 @@ export class ResumableStream implements ResponseReader {
     }
   }
 
+  sent(): void {
+    if (this.#opening === null) this.#owner.sent?.(this);
+    else this.#opening.sent();
+  }
+
   head(head: ResponseHead): BodyForm {
     const opening = this.#opening;
     if (opening === null) {
@@ -185,23 +181,21 @@ export class ResumableStream implements ResponseReader {
         httpStatus: head.status,
       });
     }
-    this.#opening = null;
     this.#connected = true;
     this.#idleTimeout?.start();
+    this.#verdict.resumed();
     opening.opened();
     return 'events';
   }
 
   event({ event, data, id }: ServerSentEvent): void {
-    // A stream cannot be resumed after an id that no header can carry, or that is empty (HTML, section 9.2.6).
-    if (id !== undefined) this.lastEventId = HEADER_TEXT.test(id) ? id : undefined;
     if (this.source.stream === 'request') this.#context.numbersEvents ||= id !== undefined;
     this.#fruitless.heard();
     this.hasHeard = true;
-    if (event !== 'message' || data === '') return;
+    if (event !== 'message' || data === '') return this.#acknowledge(id);
     this.#idleTimeout?.reset();
     this.wrongReply = null;
-    this.json(upstreamJson(data));
+    this.json(upstreamJson(data), id);
   }
 
   retryAfter(waitMs: number): void {
@@ -209,11 +203,17 @@ export class ResumableStream implements ResponseReader {
     this.retryMs = waitMs;
   }
 
-  /** Takes the messages of one event or body: 2025-03-26 allows several in an array. */
-  json(value: JsonValue): void {
+  /**
+   * Takes the messages of one event or body: 2025-03-26 allows several in an array.
+   * @param id of the event, if it has one
+   */
+  json(value: JsonValue, id?: string): void {
     const messages = Array.isArray(value) ? value : [value];
-    if (messages.length === 0) this.wrongReply = 'it sent an empty batch';
-    this.#receive(messages);
+    if (messages.length === 0) {
+      this.wrongReply = 'it sent an empty batch';
+      this.#acknowledge(id);
+    }
+    this.#receive(messages, id);
   }
 
   end(): void {
@@ -222,29 +222,35 @@ export class ResumableStream implements ResponseReader {
 
   failed(failure: UpstreamFailure): void {
     const opening = this.#opening;
-    this.#opening = null;
     if (opening !== null) opening.failed(failure);
     else if (this.#connected) this.#disconnected({ failure, wasIdle: false });
     else this.#owner.notTaken(this, failure);
   }
 
+  /** Resumes after this event from here on: nothing of it is still to be delivered. */
+  #acknowledge(id: string | undefined): void {
+    // A stream cannot be resumed after an id that no header can carry, or that is empty (HTML, section 9.2.6).
+    if (id !== undefined) this.lastEventId = HEADER_TEXT.test(id) ? id : undefined;
+  }
+
   /**
    * Takes messages as long as the client of the call takes them, and pauses the connection otherwise.
+   * @param id of their event, which is acknowledged with the last of them
    * @returns false if messages wait
    */
-  #receive(messages: readonly JsonValue[]): boolean {
-    let taken = 0;
-    for (const message of messages) {
+  #receive(messages: readonly JsonValue[], id: string | undefined): boolean {
+    for (const [taken, message] of messages.entries()) {
       const backlog = this.#backlog();
       if (backlog !== null) {
-        void backlog.then(() => this.#continue(messages.slice(taken)));
+        const exchange = this.#exchange;
+        void backlog.then(() => this.#continue(exchange, messages.slice(taken), id));
         // The server is not idle: the gateway does not read.
         this.#idleTimeout?.stop();
-        this.#exchange?.pause();
+        exchange?.pause();
         return false;
       }
+      if (taken === messages.length - 1) this.#acknowledge(id);
       this.#context.received(this, message);
-      taken += 1;
     }
     // A server that has replied ends the stream.
     if (this.finished) {
@@ -254,11 +260,15 @@ export class ResumableStream implements ResponseReader {
     return true;
   }
 
-  #continue(messages: readonly JsonValue[]): void {
-    const exchange = this.#exchange;
-    if (this.#aborted || exchange === null) return;
+  /** Takes the messages that waited, unless their connection has ended: then the next one brings them again. */
+  #continue(
+    exchange: HttpExchange | null,
+    messages: readonly JsonValue[],
+    id: string | undefined,
+  ): void {
+    if (this.#aborted || exchange === null || exchange !== this.#exchange) return;
     try {
-      if (!this.#receive(messages)) return;
+      if (!this.#receive(messages, id)) return;
       this.#idleTimeout?.start();
       exchange.resume();
     } catch (error) {
@@ -266,15 +276,9 @@ export class ResumableStream implements ResponseReader {
     }
   }
 
-  /** Judges the resumption by when the reply came. */
   #judgeResumption(): void {
-    const { clock } = this.#context;
-    const resumedAtMs = this.#resumedAtMs;
-    this.#resumedAtMs = null;
-    if (resumedAtMs === null || this.#aborted) return;
-    const isReplay = clock.elapsed() - resumedAtMs <= REPLAY_MS;
-    if (this.#answered === 'here' || !isReplay) this.#context.noteResumption('delivered');
-    else if (this.#answered === 'early') this.#context.noteResumption('late');
+    const outcome = this.#verdict.replied();
+    if (outcome !== null && !this.#aborted) this.#context.noteResumption(outcome);
   }
 
   /** Others wait for what comes on the standalone stream, so it is never paused. */
@@ -284,55 +288,45 @@ export class ResumableStream implements ResponseReader {
     return this.#context.backlog(source.id);
   }
 
+  /** How long ago the GET of this connection was written, in ms; `null` if it was not. */
+  get ageMs(): number | null {
+    return this.#get?.ageMs ?? null;
+  }
+
   /** Opens the stream after the last event that was received. @throws UpstreamFailure */
-  async connect({ onOpen, onHeld, heldAfterMs = HELD_HEAD_MS }: ResumeOptions): Promise<void> {
+  async connect(options: ResumeOptions): Promise<void> {
     if (this.finished) throw aborted();
     const { http, clock, hasSession } = this.#context;
-    return new Promise((resolve, reject) => {
-      const heldBack = () => {
-        this.#resumedAtMs = clock.elapsed();
-        onHeld?.();
-      };
-      const held = onHeld === undefined ? null : clock.setTimer(heldAfterMs, heldBack);
-      this.#opening = {
-        opened: () => {
-          held?.cancel();
-          this.#resumedAtMs = clock.elapsed();
-          onOpen();
-          resolve();
-        },
-        failed: (failure) => {
-          held?.cancel();
-          reject(failure);
-        },
-      };
-      const headers = {
-        ...this.#context.headersFor(this.headers),
-        accept: 'text/event-stream',
-        ...(this.lastEventId === undefined ? {} : { 'last-event-id': this.lastEventId }),
-      };
-      // Some servers respond with the first message of the standalone stream, which can be hours later.
-      const limits =
-        this.source.stream === 'standalone'
-          ? { headersTimeoutMs: 0, heldAfterMs: HELD_HEAD_MS }
-          : {};
-      this.#sentAtMs = clock.elapsed();
-      this.hasHeard = false;
-      this.#exchange = http.send(
-        { method: 'GET', headers, inSession: hasSession, ...limits },
-        this,
-      );
-    });
+    const { onHeld } = options;
+    const heldBack = onHeld && (() => (this.#verdict.resumed(), onHeld()));
+    const get = new StreamGet(clock, { ...options, ...(heldBack && { onHeld: heldBack }) });
+    this.#get = get;
+    const headers = {
+      ...this.#context.headersFor(this.headers),
+      accept: 'text/event-stream',
+      ...(this.lastEventId === undefined ? {} : { 'last-event-id': this.lastEventId }),
+    };
+    // Some servers respond with the first message of the standalone stream, which can be hours later.
+    const limits =
+      this.source.stream === 'standalone' ? { headersTimeoutMs: 0, heldAfterMs: HELD_HEAD_MS } : {};
+    this.hasHeard = false;
+    this.#exchange = http.send({ method: 'GET', headers, inSession: hasSession, ...limits }, this);
+    return get.done;
+  }
+
+  /** The GET without a response yet. */
+  get #opening(): StreamGet | null {
+    return this.#get?.isPending === true ? this.#get : null;
   }
 
   #disconnected(end: StreamEnd): void {
     this.#idleTimeout?.stop();
     this.#exchange = null;
     this.#connected = false;
-    this.#resumedAtMs = null;
-    if (this.#sentAtMs !== null) this.#fruitless.ended(end, this.#sentAtMs);
-    this.#sentAtMs = null;
-    if (this.#answered === 'here') this.#answered = end.wasIdle ? 'early' : 'no';
+    this.#verdict.disconnected(end.wasIdle);
+    const { ageMs } = this;
+    if (ageMs !== null) this.#fruitless.ended(end, ageMs);
+    this.#get = null;
     if (!this.#aborted) this.#owner.disconnected(this, end);
   }
 }

@@ -11,14 +11,14 @@ export interface StreamEnd {
 export interface ResumeOptions {
   /** How long to wait before the first attempt, in ms. */
   readonly firstWaitMs?: number;
-  /** Called when the stream is open, before its first message is received. */
-  readonly onOpen: () => void;
+  /** Called when the stream is open, before its first message is received, with the time since the GET was written, in ms. */
+  readonly onOpen: (afterMs: number) => void;
   /**
    * Called if the server accepts the request and holds back the head of its response. Servers of the Go SDK
    * send it with the first event, which may depend on an answer that is sent only over an open stream.
    */
   readonly onHeld?: () => void;
-  /** After how long without a head `onHeld` is called, in ms. Default: a second. */
+  /** How long after the GET was written `onHeld` is called if there is no head, in ms. Default: a second. */
   readonly heldAfterMs?: number;
 }
 

@@ -7,13 +7,9 @@ import { once } from '../../lib/once.ts';
 import type { HeldHeads } from '../discovery/held-heads.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../failure.ts';
 import { ReconnectPauses } from './reconnect-pauses.ts';
-import {
-  HELD_HEAD_MS,
-  ResumableStream,
-  type StreamContext,
-  type StreamOwner,
-} from './resumable-stream.ts';
+import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
 import { mayPass, type ResumeOptions } from './resumption.ts';
+import { HELD_HEAD_MS } from './stream-get.ts';
 import type { CallerHeaders, TransportListener } from './transport.ts';
 
 /** How long a stream is waited for from when it broke, in ms. */
@@ -130,7 +126,6 @@ export class StandaloneStream implements StreamOwner {
         this.#state === 'never' && failures === 0 ? 0 : this.#pauses.next(stream.retryMs);
       if (pauseMs > OPEN_TIMEOUT_MS) attempt.opened.resolve(false);
       if (pauseMs > 0) await sleep(this.#clock, pauseMs, signal);
-      const sentAtMs = this.#clock.elapsed();
       try {
         return await stream.connect(options);
       } catch (error) {
@@ -138,7 +133,7 @@ export class StandaloneStream implements StreamOwner {
         const failure = asUpstreamFailure(error, false);
         attempt.refused.resolve(false);
         // The server had taken the GET, and had nothing to send: nothing has failed.
-        if (mayPass(failure) && this.#clock.elapsed() - sentAtMs >= HELD_HEAD_MS) continue;
+        if (mayPass(failure) && (stream.ageMs ?? 0) >= HELD_HEAD_MS) continue;
         failures += 1;
         if (mayPass(failure) && failures < MAX_FAILURES) continue;
         if (!(await this.#refused(stream, attempt, failure))) return this.#giveUp(attempt);
@@ -172,8 +167,8 @@ export class StandaloneStream implements StreamOwner {
 
   #optionsOf(stream: ResumableStream, attempt: OpeningAttempt): ResumeOptions {
     const resumed = once(() => this.#listener.standaloneResumed(stream.lastEventId !== undefined));
-    const onOpen = () => {
-      this.#succeed(attempt);
+    const onOpen = (afterMs: number) => {
+      this.#succeed(attempt, afterMs);
       if (this.#state === 'open') resumed();
       else this.#listener.standaloneOpened();
       this.#state = 'open';
@@ -204,10 +199,10 @@ export class StandaloneStream implements StreamOwner {
     attempt.held.resolve(false);
   }
 
-  #succeed({ opened, startedAtMs }: OpeningAttempt): void {
+  #succeed({ opened }: OpeningAttempt, afterMs: number): void {
     this.#attempt = null;
     this.#openedAtMs = this.#clock.elapsed();
-    this.#heldHeads.opened(this.#clock.elapsed() - startedAtMs);
+    this.#heldHeads.opened(afterMs);
     opened.resolve(true);
   }
 

@@ -127,10 +127,11 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     id: ServerRequestId | ExactNumber,
     reply: JsonRpcReply,
     headers: CallerHeaders,
+    call: UpstreamRequestId | null,
   ): Promise<void> {
     const message = { jsonrpc: '2.0', id, ...reply } as JsonObject;
     // The reply to the call can come before the response to this POST.
-    for (const stream of this.#streams.values()) stream.answering();
+    if (call !== null) this.#streams.get(call)?.answering();
     await this.http.sendForStatus(this.#post(message, headers));
     for (const stream of this.#streams.values()) {
       // A stream that breaks after hours is resumed with the credentials of the last leg.
@@ -198,6 +199,10 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
 
   backlog(id: UpstreamRequestId): Promise<void> | null {
     return this.#listener.backlog(id);
+  }
+
+  sent(stream: ResumableStream): void {
+    this.#listener.sent(idOf(stream));
   }
 
   posted(stream: ResumableStream, head: ResponseHead): BodyForm {

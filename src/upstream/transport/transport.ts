@@ -22,6 +22,8 @@ export interface TransportListener {
    * @param failure what becomes of the request, if the message is the reply to one
    */
   dropped(message: DroppedMessage, failure: UpstreamFailure): void;
+  /** A request is written on a connection, and the server may respond to it late: what it is silent about from here on counts. */
+  sent(id: UpstreamRequestId): void;
   /** The server has taken a request. */
   accepted(id: UpstreamRequestId): void;
   /** The server has not taken a request. Nothing more is told of it. */
@@ -99,11 +101,15 @@ export interface Transport {
   request(request: OutgoingRequest, headers: CallerHeaders): void;
   /** Sends a notification. Resolves when the server has taken it. Throws UpstreamFailure. */
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void>;
-  /** Replies to a request of the server. Resolves when the server has taken it. Throws UpstreamFailure. */
+  /**
+   * Replies to a request of the server. Resolves when the server has taken it. Throws UpstreamFailure.
+   * @param call in which the server asked; `null` if it belongs to no call
+   */
   respond(
     id: ServerRequestId | ExactNumber,
     reply: JsonRpcReply,
     headers: CallerHeaders,
+    call: UpstreamRequestId | null,
   ): Promise<void>;
   /** Takes up a session that another connection had. */
   join(point: SessionPoint): void;

@@ -205,6 +205,17 @@ describe('what a resumed stream shows of its server', () => {
   });
 
   // Rule resumption-8.
+  test('shows nothing if the answer was that of another call', async () => {
+    const { changes, begin, finish } = await asking();
+    const other = await begin({});
+    const repeated = await begin({ onAnswer: finish });
+    await repeated.heard.until('resumed');
+    await other.answer();
+    await repeated.heard.until('replied');
+    expect(changes).toEqual([]);
+  });
+
+  // Rule resumption-8.
   test('is refused if the server does not resume it', async () => {
     const { changes, begin, learn } = await asking();
     await learn();

@@ -22,6 +22,7 @@ import type {
   RequestExchange,
   UnanswerableCause,
 } from '../call-exchange.ts';
+import { ToldStream } from './told-stream.ts';
 import { isTransient, TaskRequests } from './task-requests.ts';
 import {
   createTask,
@@ -33,8 +34,6 @@ import {
   type ToolCallRequest,
 } from './task-stage.ts';
 
-/** How long a server can hold the head of a response back until it has an answer, in ms. */
-const HELD_HEAD_MS = 1_000;
 /** A stream that ends after this long, in ms, has not failed: proxies end streams that bring nothing. */
 const LONG_LIFE_MS = 10_000;
 
@@ -43,6 +42,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
   readonly #session: TaskSession;
   readonly #clock: Clock;
   readonly #listener: ExchangeListener;
+  readonly #stream: ToldStream;
   /** Aborts when the call is over. */
   readonly #over = new Closing();
   readonly #requests: TaskRequests;
@@ -50,8 +50,6 @@ export class TaskCall implements CallExchange, ExchangeListener {
   readonly #created = Promise.withResolvers<string | null>();
   #stage: Stage;
   #request: RequestExchange;
-  /** Whether the call was told that its stream broke, and not yet that it is back. */
-  #isBroken: boolean;
   #isCancelled = false;
   /** Whether the server has said that the task is at its end. */
   #hasEnded = false;
@@ -63,10 +61,10 @@ export class TaskCall implements CallExchange, ExchangeListener {
     isBroken: boolean,
     open: (listener: ExchangeListener) => Opened,
   ) {
-    this.#isBroken = isBroken;
     this.#session = session;
     this.#clock = clock;
     this.#listener = listener;
+    this.#stream = new ToldStream(listener, clock, isBroken);
     this.#requests = new TaskRequests({
       ...{ session, clock, signal: this.#over },
       onStatus: (task) => this.#listener.taskChanged?.(readServerTask(task)),
@@ -158,6 +156,10 @@ export class TaskCall implements CallExchange, ExchangeListener {
 
   // What the stream of the call brings:
 
+  sent(): void {
+    this.#stream.sent();
+  }
+
   /** Each request tells it by `accepted`. */
   notTaken(): void {}
 
@@ -199,11 +201,11 @@ export class TaskCall implements CallExchange, ExchangeListener {
   }
 
   interrupted(): void {
-    this.#break();
+    this.#stream.broke();
   }
 
   resumed(): void {
-    this.#mend();
+    this.#stream.isBack();
   }
 
   lost(failure: UpstreamFailure): void {
@@ -258,30 +260,27 @@ export class TaskCall implements CallExchange, ExchangeListener {
     this.#expectHead();
   }
 
-  /** The stream is back with the head of its response, which a server can hold back until something happens. */
   #expectHead(): void {
     const request = this.#request;
     this.#takenAtMs = Infinity;
-    const mend = () => {
-      if (this.#request === request && !this.#over.aborted) this.#mend();
-    };
-    const held = this.#clock.setTimer(HELD_HEAD_MS, mend);
+    this.#stream.expectHead();
     request.accepted.then(
       () => {
-        held.cancel();
+        if (this.#request !== request || this.#over.aborted) return;
         this.#takenAtMs = this.#clock.elapsed();
-        mend();
+        this.#stream.isBack();
       },
       (error: unknown) => {
-        held.cancel();
-        if (this.#request === request) this.lost(asUpstreamFailure(error, true));
+        if (this.#request !== request) return;
+        this.#stream.end();
+        this.lost(asUpstreamFailure(error, true));
       },
     );
   }
 
   /** Asks for the result again: the stream broke, and cannot be resumed. */
   async #followAgain(task: CreatedCallTask, failure: UpstreamFailure): Promise<void> {
-    this.#break();
+    this.#stream.broke();
     if (this.#clock.elapsed() - this.#takenAtMs >= LONG_LIFE_MS) this.#requests.succeeded();
     if (!(await this.#requests.backOff(failure))) return;
     // Of two requests for one result, the server may send a question to the one that nobody reads.
@@ -315,18 +314,6 @@ export class TaskCall implements CallExchange, ExchangeListener {
     this.#requests.succeeded();
   }
 
-  #break(): void {
-    if (this.#isBroken) return;
-    this.#isBroken = true;
-    this.#listener.interrupted();
-  }
-
-  #mend(): void {
-    if (!this.#isBroken) return;
-    this.#isBroken = false;
-    this.#listener.resumed();
-  }
-
   #settle(reply: JsonRpcReply): void {
     if (this.#over.aborted) return;
     this.#end();
@@ -345,6 +332,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
 
   #end(): void {
     this.#over.abort();
+    this.#stream.end();
     this.#created.resolve(null);
   }
 }

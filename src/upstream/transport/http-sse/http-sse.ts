@@ -90,8 +90,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
   }
 
   request({ id, method, params }: OutgoingRequest, headers: CallerHeaders): void {
-    const onSent = (post: HttpExchange) => void this.#requests.set(id, post);
-    this.#post({ jsonrpc: '2.0', id, method, params }, headers, onSent)
+    this.#post({ jsonrpc: '2.0', id, method, params }, headers, id)
       .finally(() => this.#requests.delete(id))
       .then(
         () => this.#listener.accepted(id),
@@ -194,16 +193,14 @@ export class HttpSseTransport implements Transport, ResponseReader {
     this.#listener.dropped(message, replyTooLarge(problem));
   }
 
-  /** @param onSent called with the POST of a request, which has no limit of its own */
-  #post(
-    message: JsonObject,
-    headers: CallerHeaders,
-    onSent?: (post: HttpExchange) => void,
-  ): Promise<void> {
+  /** @param request the id of a request, whose POST has no limit of its own */
+  #post(message: JsonObject, headers: CallerHeaders, request?: UpstreamRequestId): Promise<void> {
     if (this.#endpoint === null) {
       return Promise.reject(notThisTransport('the transport is not open'));
     }
-    const reader = new StatusReader();
+    const reader = new StatusReader(() => {
+      if (request !== undefined) this.#listener.sent(request);
+    });
     const post = this.#http.send(
       {
         method: 'POST',
@@ -215,12 +212,12 @@ export class HttpSseTransport implements Transport, ResponseReader {
           ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
         },
         body: JSON.stringify(message),
-        ...(onSent === undefined ? { timeoutMs: POST_TIMEOUT_MS } : { headersTimeoutMs: 0 }),
+        ...(request === undefined ? { timeoutMs: POST_TIMEOUT_MS } : { headersTimeoutMs: 0 }),
         inSession: true,
       },
       reader,
     );
-    onSent?.(post);
+    if (request !== undefined) this.#requests.set(request, post);
     const place = this.#posts.add(post);
     return reader.done.finally(() => place.leave());
   }

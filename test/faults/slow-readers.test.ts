@@ -1,0 +1,83 @@
+/**
+ * A client that is behind with what it reads, while its call moves to another replica. What the gateway has read from the
+ * server, and the client has not had, is not acknowledged: the next replica gets it again.
+ */
+import { describe, expect, test } from 'vitest';
+import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { legacyServer, replicas, text } from '../fixtures/gateways/replica-testbed.ts';
+import { MIB, openCall, type Taken } from '../fixtures/servers/flood.ts';
+import type { Tool, ToolCall } from '../fixtures/servers/legacy/tools.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+
+/** More than a connection holds whose client reads nothing: all that follows waits for the client. */
+const LONG_MESSAGE = 'x'.repeat(24 * MIB);
+
+const FORM = { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } } as const;
+
+/** Two replicas, and a call at the first whose client reads nothing. The server has written its result. */
+async function behind(route: object) {
+  const calls: ToolCall[] = [];
+  const talk: Tool = async (call) => {
+    calls.push(call);
+    const { extra } = call;
+    const progressToken = extra._meta?.progressToken ?? 'none';
+    const params = { progressToken, progress: 1, message: LONG_MESSAGE };
+    await extra.sendNotification({ method: 'notifications/progress', params });
+    return 'done';
+  };
+  const legacy = await legacyServer({ tools: { talk }, keepsEvents: true });
+  const upstream = { url: legacy.url, maxEvent: '64MiB' };
+  const [one, other] = await replicas(legacy, 2, { route: { upstream, ...route } });
+  const call = await openCall(one.url, 'talk');
+  await legacy.hasResponded('tools/call');
+  await settled(one);
+  /** Asks beside the stream of the call. */
+  const ask = () => void calls[0]?.server.elicitInput(FORM).catch(() => {});
+  return { one, other, call, ask, calls };
+}
+
+/** Resolves when a process has read what lay in its sockets. */
+async function settled(gateway: GatewayProcess): Promise<void> {
+  for (let request = 0; request < 3; request += 1) await fetch(`${gateway.adminUrl}/metrics`);
+}
+
+/** Retries with what the client was told, as a client does. */
+async function retried(gateway: GatewayProcess, { response }: Taken) {
+  const { requestState } = response.result;
+  return text(await callTool(gateway.url, 'talk', { requestState }));
+}
+
+describe('a client that is behind gets the result of its call from another replica', () => {
+  // Rule resumption-10 (2025-11-25 transports, "Resumability and Redelivery"): An event is acknowledged with `Last-Event-ID`
+  // once the call has taken its last message, and not while its client is behind: whoever resumes the stream gets it again.
+  test('if its own replica stops', async () => {
+    const { one, other, call, calls } = await behind({});
+    const gone = one.drain();
+    await one.saw('call.ended');
+    const taken = await call.take();
+    expect(await gone).toBe(0);
+    expect(await retried(other, taken)).toBe('done');
+    expect(calls).toHaveLength(1);
+  });
+
+  // Rule resumption-10.
+  test('if its own replica releases the call', async () => {
+    const { one, other, call, ask, calls } = await behind({
+      parking: { release: 'when-resumable' },
+    });
+    ask();
+    await one.saw('call.parked');
+    expect(await retried(other, await call.take())).toBe('done');
+    expect(calls).toHaveLength(1);
+  });
+
+  // Rule resumption-10.
+  test('if its own replica dies', async () => {
+    const { one, other, call, calls } = await behind({ calls: { maxHold: '1s' } });
+    await one.saw('call.parked');
+    const taken = await call.take();
+    await one.kill();
+    expect(await retried(other, taken)).toBe('done');
+    expect(calls).toHaveLength(1);
+  });
+});
