@@ -56,7 +56,7 @@ const relayMessage = z.strictObject({
 });
 
 /** Returns the longest sealed message whose text has `textBytes` bytes: base64url takes four for three. */
-export function maxSealedLength(textBytes: number): number {
+function maxSealedLength(textBytes: number): number {
   return Math.ceil((textBytes * 4) / 3) + 2_048;
 }
 

@@ -38,7 +38,7 @@ async function tasksInRedis() {
     let record: string | undefined;
     await expect
       .poll(async () => {
-        record = (await redis.keys('*:outcome')).find((key) => !known.has(key));
+        record = (await redis.keys('*{task:*}:outcome')).find((key) => !known.has(key));
         return record;
       })
       .toBeDefined();
