@@ -35,7 +35,6 @@ const SECTIONS: readonly (readonly [string, readonly string[]])[] = [
       'CONTRIBUTING.md',
       'SECURITY.md',
       'docs/releasing.md',
-      'docs/performance-history.md',
       'bench/README.md',
       'deploy/helm/*/README.md',
     ],
