@@ -10,7 +10,7 @@ import {
   INVALID_TARGET,
   joinedQuery,
   plainPath,
-  removesEndToEndHeaders,
+  removesKnownHeaders,
   upstreamHeaders,
   type RequestHeaderRules,
 } from './request.ts';
@@ -31,6 +31,7 @@ import {
   type OpenedSession,
   type SessionSealing,
 } from './sealed-sessions.ts';
+import { KnownHeaders } from './known-headers.ts';
 import type { UpstreamAgent } from './upstream-agent.ts';
 
 /** The target of a request upstream, and its headers. */
@@ -49,6 +50,7 @@ export class PassThroughForwarder {
   readonly #agent: UpstreamAgent;
   readonly #options: PassThroughOptions;
   readonly #endpointRules: RequestHeaderRules;
+  readonly #known: KnownHeaders;
 
   constructor(agent: UpstreamAgent, options: PassThroughOptions) {
     this.#agent = agent;
@@ -57,6 +59,7 @@ export class PassThroughForwarder {
       Object.entries(options.headers).map(([name, value]) => [name.toLowerCase(), value]),
     );
     this.#endpointRules = { headers, authorization: options.authorization };
+    this.#known = new KnownHeaders([...Object.keys(headers), ...options.callerHeaders]);
   }
 
   /**
@@ -71,7 +74,7 @@ export class PassThroughForwarder {
   ): Promise<void> {
     const requested = plainPath(request.raw.url ?? '');
     if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
-    if (removesEndToEndHeaders(request.headers)) {
+    if (removesKnownHeaders(request.headers, this.#known)) {
       const problem = 'The Connection header must not name an end-to-end header';
       return refusePassThrough(reply, 400, problem);
     }
@@ -163,7 +166,7 @@ export class PassThroughForwarder {
         const passed = upstreamHeaders(
           request,
           headers,
-          { ...rules, onLoopback },
+          { ...rules, onLoopback, known: this.#known },
           hasBody(request),
         );
         if (hostHeader !== null) passed.host = hostHeader;

@@ -15,6 +15,8 @@ export interface PassThroughOptions {
   readonly others: readonly string[];
   /** Headers that the operator sets on every request to the endpoint, in place of the client's. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Headers of the client by which the gateway knows callers and conversations, or that it forwards. In any case. */
+  readonly callerHeaders: readonly string[];
   /** Whether the client's `Authorization` header is forwarded. */
   readonly authorization: RequestHeaderRules['authorization'];
   /** Returns headers for the endpoint that belong to a request, in place of the client's. */

@@ -6,6 +6,7 @@ import { Transform, type Readable } from 'node:stream';
 import { validateHeaderName, validateHeaderValue, type IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { pathOf } from '../lib/http.ts';
+import { plainName, type KnownHeaders } from './known-headers.ts';
 
 export const INVALID_TARGET =
   'Invalid request target: expected a path without dot segments or encoded slashes';
@@ -123,13 +124,12 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** For the final recipient, so a sender must not name them in `Connection` (RFC 9110, 7.6.1). */
-const END_TO_END =
-  /^(accept(-.*)?|authorization|content-.*|cookie|host|last-event-id|mcp-.*|origin)$/;
-
 /** Tells whether `Connection` asks to remove a header that the meaning of the request depends on. */
-export function removesEndToEndHeaders({ connection }: IncomingHttpHeaders): boolean {
-  return connectionOptions(connection).some((name) => END_TO_END.test(name));
+export function removesKnownHeaders(
+  { connection }: IncomingHttpHeaders,
+  known: KnownHeaders,
+): boolean {
+  return connectionOptions(connection).some((name) => known.has(name));
 }
 
 /**
@@ -140,15 +140,14 @@ export function removesEndToEndHeaders({ connection }: IncomingHttpHeaders): boo
 export function upstreamHeaders(
   request: FastifyRequest,
   incoming: IncomingHttpHeaders,
-  rules: RequestHeaderRules & { readonly onLoopback: boolean },
+  rules: RequestHeaderRules & { readonly onLoopback: boolean; readonly known: KnownHeaders },
   hasBody: boolean,
 ): IncomingHttpHeaders {
   const ours: Record<string, string> = { ...forwardedFor(request), ...rules.headers };
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(incoming)) {
-    // Some servers read `_` as `-`: a client must not replace the operator's headers through that.
-    const spelled = name.replaceAll('_', '-');
-    if (spelled in ours || !passesUpstream(spelled, rules)) continue;
+    if (name in ours || rules.known.isDouble(name, incoming)) continue;
+    if (!passesUpstream(plainName(name), rules)) continue;
     if (rules.onLoopback && SHARED_BY_PORTS.has(name)) continue;
     if (name === 'content-length' && !hasBody) continue;
     headers[name] = value;

@@ -5,6 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { pathOf } from '../lib/http.ts';
+import { plainName } from './known-headers.ts';
 
 /** Seals for the caller of a request, and opens what was sealed for that caller. */
 export interface SessionSealing {
@@ -44,8 +45,7 @@ export function openSession(
 
 function openId(request: FastifyRequest, sealing: SessionSealing): string | null | undefined {
   const named = Object.entries(request.headers).filter(
-    // Some servers read `_` as `-`.
-    ([name]) => name.replaceAll('_', '-') === SESSION_HEADER,
+    ([name]) => plainName(name) === SESSION_HEADER,
   );
   const [only, ...others] = named;
   if (only === undefined) return null;

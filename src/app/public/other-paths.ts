@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyRequest } from 'fastify';
 import { sleep } from '../../lib/clock.ts';
 import { callerOf } from '../../identity/identity.ts';
+import type { Config } from '../../config/schema.ts';
 import type { Caller } from '../../model/request.ts';
 import type { RequestHeaderRules } from '../../passthrough/request.ts';
 import type { HttpRoute } from '../routes/route.ts';
@@ -26,6 +27,20 @@ export function otherPaths(
   // Modern clients need the metadata for authorization as well (authorization server discovery, "Protected
   // Resource Metadata Discovery Requirements").
   return legacyClients === 'pass-through' ? ['/*'] : ['/.well-known/*'];
+}
+
+/** Returns the names of headers that tell callers and conversations apart, or that the operator sets or forwards. */
+export function callerHeadersOf(
+  routes: readonly HttpRoute[],
+  { identity }: Config,
+): readonly string[] {
+  const ofRoutes = routes.flatMap(({ config: { upstream, sessions } }) => [
+    ...Object.keys(upstream.headers),
+    ...upstream.forwardHeaders,
+    ...(sessions.key.header === null ? [] : [sessions.key.header]),
+  ]);
+  const ofProxy = identity.source === 'header' ? [identity.header] : [];
+  return [...ofProxy, ...identity.credentialHeaders, ...ofRoutes];
 }
 
 /**

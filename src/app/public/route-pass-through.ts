@@ -21,7 +21,13 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/js
 import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
 import type { RouteCallers } from './callers.ts';
-import { knownCaller, otherPathHeaderRules, otherPaths, sealingOf } from './other-paths.ts';
+import {
+  callerHeadersOf,
+  knownCaller,
+  otherPathHeaderRules,
+  otherPaths,
+  sealingOf,
+} from './other-paths.ts';
 
 /** Passes nothing through. */
 export const NO_PASS_THROUGH: PassThrough = async (_request, reply) =>
@@ -50,6 +56,7 @@ export function routePassThrough(
     path: route.config.path,
     others: route === httpRoutes[0] ? otherPaths(httpRoutes, config.edge.legacyClients) : [],
     headers: server.headers,
+    callerHeaders: callerHeadersOf(httpRoutes, config),
     authorization: server.authorization,
     headersOf: ({ raw }) => ({ ...route.tokenExchange?.headersOf(raw) }),
     otherPathHeaderRules: (request, path) =>

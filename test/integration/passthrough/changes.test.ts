@@ -77,6 +77,16 @@ describe('what a proxy must change', () => {
   });
 
   // Rule passthrough-7.
+  test("the operator's headers win if they have underscores", async () => {
+    const upstream = await upstreamOf();
+    const { port } = await gatewayTo(upstream.url, { headers: { x_api_key: 'ours' } });
+    await send(port, { headers: { 'x-api-key': 'theirs', x_api_key: 'theirs' } });
+    const headers = upstream.seen[0]?.headers ?? {};
+    expect(headers).toMatchObject({ x_api_key: 'ours' });
+    expect(JSON.stringify(headers)).not.toContain('theirs');
+  });
+
+  // Rule passthrough-7.
   test("the client's credentials stay here when they are to be stripped", async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url, { authorization: 'strip' });
@@ -85,8 +95,8 @@ describe('what a proxy must change', () => {
   });
 
   // Rule passthrough-8: Hop-by-hop headers end here in both directions. A `Connection` header that names one
-  // that decides what the request means (`Authorization`, `Mcp-Session-Id`, `Content-Length` and the like)
-  // gets 400. An upgrade is not passed on.
+  // that decides what the request means (`Authorization`, `Mcp-Session-Id`, `Content-Length` and the like,
+  // and those by which the gateway knows callers) gets 400. An upgrade is not passed on.
   test('hop-by-hop headers of a request end here', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);

@@ -11,6 +11,62 @@ import {
 
 const METADATA = '/.well-known/oauth-protected-resource/mcp';
 
+describe('a header that names callers', () => {
+  const OTHERS = [
+    'X_User',
+    'x_user',
+    'X.User',
+    'X_API_Key',
+    'X_Chat',
+    'X_Tenant',
+    'X_Forwarded_For',
+  ];
+  const start = async () => {
+    const server = await serverOf(streamable);
+    const gateway = await gatewayTo(`${server.origin}/mcp`, {
+      identity: { ...NAMED.identity, credentialHeaders: ['x-api-key'] },
+      sessions: { key: { header: 'x-chat', meta: null } },
+      upstream: { headers: { 'x-tenant': 'operator' } },
+    });
+    return { server, ...gateway };
+  };
+  const own = { 'x-user': 'ada', 'x-api-key': 'key of ada', 'x-chat': '1' };
+
+  // Rule passthrough-19: A header of the client passes under one name only, since CGI, WSGI and Rack read `X_User` as
+  // `X-User`: if both are there, the one with hyphens passes. Other spellings of a header that means something to the gateway
+  // never pass: of those by which it knows callers or conversations, those of the operator and of
+  // `upstream.forwardHeaders`, and those of HTTP and MCP.
+  test.each(['/mcp', '/page'])('reaches %s under its own name only', async (path) => {
+    const { server, ask } = await start();
+    const others = Object.fromEntries(OTHERS.map((name) => [name, 'admin']));
+    const kept = { 'x_of-nobody': '1', 'mcp-param-user_id': '2' };
+    const doubled = { 'x-proxy': 'front', x_proxy: 'admin' };
+    await ask('GET', path, { ...others, ...own, ...kept, ...doubled, mcp_method: 'admin' });
+    const [passed] = server.ofClient();
+    expect(passed?.headers).toMatchObject({ ...own, ...kept, 'x-proxy': 'front' });
+    expect(JSON.stringify(passed)).not.toContain('admin');
+  });
+
+  // Rule passthrough-19.
+  test('does not reach the server under another name where the client has not sent it', async () => {
+    const { server, ask } = await start();
+    await ask('GET', '/mcp', { 'x-user': 'ada', x_api_key: 'admin', x_chat: 'admin' });
+    expect(server.ofClient()).toHaveLength(1);
+    expect(JSON.stringify(server.ofClient())).not.toContain('admin');
+  });
+
+  // Rule passthrough-8.
+  test.each(['x-user', 'X-API-Key', 'x-chat', 'x_user', 'x_tenant', 'x-tenant', 'x-forwarded-for'])(
+    'is none that Connection can take away: %s',
+    async (name) => {
+      const { server, ask } = await start();
+      const answer = await ask('GET', '/mcp', { ...own, connection: `close, ${name}` });
+      expect(answer.status).toBe(400);
+      expect(server.ofClient()).toEqual([]);
+    },
+  );
+});
+
 describe('where a proxy in front names the caller', () => {
   const start = async () => {
     const server = await serverOf(streamable);
