@@ -36,6 +36,7 @@ interface Session {
 }
 
 const SLOWEST_MS = 200;
+const ANSWER_WITHIN_MS = 40_000;
 const PROTOCOL = '2025-06-18';
 const STANDALONE = 'standalone';
 
@@ -139,6 +140,10 @@ class LegacyServer {
       },
     });
     return new Promise((resolve) => {
+      // As servers of the SDK do: a question between two readers of the stream can be lost.
+      simulation().after(ANSWER_WITHIN_MS, () => {
+        if (session.questions.delete(id)) resolve('timeout');
+      });
       session.questions.set(id, (answer) => {
         this.#note('answered', call);
         resolve(answer);
