@@ -22,16 +22,13 @@ export function logListening(
   }
   const shared = homesSharedBy(config, workers);
   log.event('gateway.homes', { shared });
-  if (relay !== null && shared !== 'redis' && shared !== 'peers') {
-    log.event('gateway.homes_apart', {});
-  }
+  if (relay !== null && shared !== 'redis') log.event('gateway.homes_apart', {});
   logTasks(config, log);
   return url;
 }
 
 function homesSharedBy({ relay, redis }: Config, workers: number) {
   if (relay !== null && redis !== null) return 'redis';
-  if (relay !== null && relay.peers !== null) return 'peers';
   return workers > 1 ? 'workers' : 'nothing';
 }
 

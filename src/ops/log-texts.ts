@@ -17,7 +17,6 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'traces.not_exported': 'warn',
   'config.refused': 'error',
   'config.risky': 'warn',
-  'peer.down': 'warn',
   'worker.ended': 'error',
   'route.legacy_refused': 'warn',
   'upstream.circuit_opened': 'warn',
@@ -170,11 +169,9 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.key_ephemeral':
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'gateway.homes':
-    'which processes share the sessions of callers: all replicas (redis, peers), the workers of this gateway (workers), or none (nothing)',
+    'which processes share the sessions of callers: all replicas (redis), the workers of this gateway (workers), or none (nothing)',
   'gateway.homes_apart':
-    'replicas relay to each other, and have neither Redis nor peers: each keeps a session of its own for the same caller, so state that the server keeps in a session is not available through another replica. Configure redis or relay.peers, or send all calls of a caller to the same replica',
-  'peer.down':
-    'a replica of relay.peers does not reply. Until it does, the sessions that it had continue at other replicas, if the server still knows them',
+    'replicas relay to each other, and have no Redis: each keeps a session of its own for the same caller, so state that the server keeps in a session is not available through another replica. Configure redis, or send all calls of a caller to the same replica',
   'upstream.dropped':
     'the server sent a notification or a request that is too large, and was not read. A request was refused with an error',
   'upstream.refused':

@@ -26,10 +26,8 @@ export interface LogEvents {
   'gateway.few_open_files': { limit: number; needed: number };
   'gateway.one_worker': object;
   /** `shared`: what leads a call to the session of its caller. */
-  'gateway.homes': { shared: 'redis' | 'peers' | 'workers' | 'nothing' };
+  'gateway.homes': { shared: 'redis' | 'workers' | 'nothing' };
   'gateway.homes_apart': object;
-  'peer.up': { peer: string };
-  'peer.down': { peer: string; problem: string };
   /** The names of the routes, and of the other settings that changed. */
   'config.reloaded': { added: string; changed: string; removed: string; settings: string };
   'config.refused': { problem: string };

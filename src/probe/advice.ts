@@ -121,7 +121,7 @@ function sessionNotes({ sessions }: Findings): string[] {
 /** What becomes of what the server keeps for a caller. */
 const SHARED_SESSION = {
   'session-id':
-    'All calls of a caller share a session, so the next call finds what the server keeps in it. With several replicas, this needs relay, with redis or relay.peers. When the replica that has the session ends, another one takes it over.',
+    'All calls of a caller share a session, so the next call finds what the server keeps in it. With several replicas, this needs relay, with redis. When the replica that has the session ends, another one takes it over.',
   stream:
     'All calls of a caller share a session, so the next call finds what the server keeps in it. Calls that can ask start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
   process:

@@ -13,7 +13,6 @@ const TYPES: Readonly<Record<KeyPurpose, string>> = {
   seal: 'mrtr+jwe',
   relay: 'mrtr-relay+jwe',
   frames: 'mrtr-frames+jwe',
-  peers: 'mrtr-peers+jwe',
   home: 'mrtr-home+jwe',
   task: 'mrtr-task+jwe',
   lease: 'mrtr-lease+jwe',

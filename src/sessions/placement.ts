@@ -23,7 +23,7 @@ export interface HomePlacementOptions {
   /** How long a claim and a session are kept without being renewed, in ms. */
   readonly ttlMs: number;
   /** Tells whether another process can go on with the homes when this one stops. */
-  readonly hasSuccessor: () => boolean;
+  readonly hasSuccessor: boolean;
   readonly clock: Clock;
 }
 
@@ -73,7 +73,7 @@ export class HomePlacement {
 
   /** Whether another process can go on with the homes when this one stops. */
   get hasSuccessor(): boolean {
-    return this.#options.hasSuccessor();
+    return this.#options.hasSuccessor;
   }
 
   isHere(key: string): boolean {

@@ -148,9 +148,7 @@ export class Network {
     const { data } = objects.find(({ kind }) => kind === 'ConfigMap');
     const ip = this.#nextAddress();
     const pod = `${this.#name}-${this.#started}`;
-    // As the headless Service names all pods.
-    const service = ['--network-alias', 'gw-mrtr-gateway-peers.tools.svc'];
-    podman('pod', 'create', '--name', pod, '--network', this.#name, '--ip', ip, ...service);
+    podman('pod', 'create', '--name', pod, '--network', this.#name, '--ip', ip);
     const folders = new Map<string, string>(
       spec.volumes.map(({ name, secret }: { name: string; secret?: { secretName: string } }) => [
         name,

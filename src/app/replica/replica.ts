@@ -20,9 +20,6 @@ import type { SealKeys } from '../../seal/seal-keys.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import { StartFailure } from '../../lib/program.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
-import type { Peers } from '../../replicas/peers/peers.ts';
-import { createPeers, type HomePeers } from './peers.ts';
 
 export interface Replica {
   readonly owner: PointerOwner;
@@ -32,7 +29,7 @@ export interface Replica {
   /** Where processes find out which of them has a home; `null` if there is nothing that they share. */
   readonly homes: ClaimStore | null;
   /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */
-  readonly hasSuccessor: () => boolean;
+  readonly hasSuccessor: boolean;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
   relayOf(route: string): Relay | null;
   /** Takes a connection of another replica that the primary passed on. */
@@ -80,14 +77,11 @@ export async function joinReplicas(
   services: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const { siblings, clock } = services;
-  const gateway = { name: name.boot, boots: () => [name.boot] };
-  // The primary of several workers has them.
-  const peers = siblings === null ? createPeers(config, gateway, services) : null;
-  const relay = await createRelay(config, name.boot, serveRelayed, services, peers);
+  const { siblings } = services;
+  const relay = await createRelay(config, name.boot, serveRelayed, services);
   let directory: Replica['directory'] = null;
   const close = async () => {
-    await Promise.all([relay.close(), peers?.peers.close()]);
+    await relay.close();
     await directory?.close();
   };
   try {
@@ -95,18 +89,12 @@ export async function joinReplicas(
     const owner = address === null ? name : { ...name, address };
     directory = await openDirectory(config, owner, services);
     siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
-    await peers?.start(address ?? '');
-    const claims = directory ?? siblings?.claims ?? null;
     return {
       owner,
       siblingAddress,
       directory,
-      homes: peers === null ? claims : claimsOf(peers, owner, clock),
-      hasSuccessor: () => {
-        // A worker does not know which peers are there.
-        if (peers === null) return directory !== null || (config.relay?.peers ?? null) !== null;
-        return peers.peers.members.length > 0;
-      },
+      homes: directory ?? siblings?.claims ?? null,
+      hasSuccessor: directory !== null,
       relayOf: relay.relayOf,
       accept: relay.accept,
       close,
@@ -115,14 +103,6 @@ export async function joinReplicas(
     await close();
     throw error;
   }
-}
-
-/** The claims of the peers, as this process sees them. */
-function claimsOf({ claims }: HomePeers, owner: PointerOwner, clock: Clock): ClaimStore {
-  const store: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
-    void claims.answer(claim, owner).then((reply) => store.receive(request, reply));
-  });
-  return store;
 }
 
 const MAX_REPLY_BYTES = 32 * 1024 * 1024;
@@ -155,7 +135,6 @@ async function createRelay(
   boot: string,
   serveRelayed: ServeRelayed,
   services: ReplicaServices,
-  peers: HomePeers | null,
 ): Promise<RelayTransport> {
   const { relay, limits } = config;
   const { siblings, sealKeys, openResponses, clock } = services;
@@ -170,7 +149,6 @@ async function createRelay(
     maxReplyBytes: MAX_REPLY_BYTES,
     openResponses,
     clock,
-    ...(peers !== null && { peers: peers.peers }),
   };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
   const inner = createDirectRelay(LOOPBACK, options);
@@ -235,7 +213,6 @@ interface RelayOptions extends IncomingRetriesOptions {
   readonly audience: string;
   readonly maxBodyBytes: number;
   readonly maxReplyBytes: number;
-  readonly peers?: Peers;
 }
 
 function createDirectRelay(
@@ -243,7 +220,7 @@ function createDirectRelay(
   options: RelayOptions,
 ): Omit<RelayTransport, 'relayOf'> & { relayOf(route: string): Relay } {
   const direct = new DirectRelay({ ...options, ring: options.frames });
-  const server = createRelayServer(options.peers ?? null, (arrival) => direct.accept(arrival));
+  const server = createRelayServer((arrival) => direct.accept(arrival));
   return {
     start: async () => {
       const address = at === null ? null : await listenAt(server, at, 'relay.listen');

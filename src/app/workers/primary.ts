@@ -23,17 +23,10 @@ import {
   type ToWorker,
   type WorkerStatus,
 } from './messages.ts';
-import { randomId } from '../../lib/crypto.ts';
-import {
-  ClaimTable,
-  type ClaimReply,
-  type ClaimRequest,
-} from '../../replicas/directory/claim-table.ts';
+import { ClaimTable } from '../../replicas/directory/claim-table.ts';
 import { readinessOfWorkers } from '../readiness.ts';
-import type { createPeers, HomePeers } from '../replica/peers.ts';
-import { configuredKeys, generateSealKey, longestLife } from '../settings.ts';
+import { generateSealKey } from '../settings.ts';
 import { ConfigRefused, Reloads, type Prepared } from '../reload/reloads.ts';
-import { SealKeys } from '../../seal/seal-keys.ts';
 import { CountSums } from './shared-counts.ts';
 import { Restarts } from './number-of-workers.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -55,8 +48,7 @@ export async function startWorkers(
 ): Promise<Gateway> {
   const port = await findPort(config.listen, '--listen HOST:PORT');
   const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
-  const peers = (config.relay?.peers ?? null) === null ? null : await import('../replica/peers.ts');
-  const primary = new Primary({ config, port, generatedKey, peers, log, clock });
+  const primary = new Primary({ config, port, generatedKey, log, clock });
   const admin = new AdminListener(config.admin, primary, clock);
   const close = async () => {
     await Promise.all([admin.close(), primary.close()]);
@@ -83,8 +75,6 @@ interface PrimaryOptions {
   /** The port that the workers share. */
   readonly port: number;
   readonly generatedKey: SecretKey | null;
-  /** Loaded only if there are peers. */
-  readonly peers: { readonly createPeers: typeof createPeers } | null;
   readonly log: Log;
   readonly clock: Clock;
 }
@@ -97,9 +87,6 @@ class Primary {
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #counts: CountSums;
   readonly #claims: ClaimTable;
-  readonly #peers: HomePeers | null;
-  /** For the peers. The workers have their own. */
-  readonly #sealKeys: SealKeys;
   readonly #metrics: SummedMetrics;
   readonly #restarts = new Restarts();
   readonly #failure = Promise.withResolvers<Error>();
@@ -121,13 +108,8 @@ class Primary {
     this.#metrics = new SummedMetrics(() => this.#serving().length, this.reloads.state);
     const boots = () => this.#siblings().map(({ boot }) => boot);
     this.#claims = new ClaimTable(clock, (boot) => !boots().includes(boot));
-    const sealKeys = new SealKeys(configuredKeys(config), clock);
-    this.#sealKeys = sealKeys;
-    const gateway = { name: randomId(), boots };
-    this.#peers = options.peers?.createPeers(config, gateway, { sealKeys, clock, log }) ?? null;
     this.#relay = new RelayListener(
       (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
-      this.#peers?.peers ?? null,
     );
     this.#counts = new CountSums(options.clock, (number, entries) =>
       this.#workers.get(number)?.send({ type: 'counts', entries }),
@@ -147,7 +129,6 @@ class Primary {
     const origin = await this.#relay.listen(config.relay.listen);
     this.#gatewayAddress = config.relay.advertise?.origin ?? origin;
     log.event('relay.listening', { url: this.#gatewayAddress });
-    await this.#peers?.start(this.#gatewayAddress);
   }
 
   /** Starts the workers. @returns the origin of their listener */
@@ -215,7 +196,6 @@ class Primary {
     this.#phase = 'closed';
     clearInterval(this.#awake);
     this.#relay.close();
-    await this.#peers?.peers.close();
     this.#killAll();
     await this.#allEnded();
     process.off('exit', this.#killAll);
@@ -228,7 +208,7 @@ class Primary {
     const worker = new WorkerProcess(number, config, {
       clock,
       onCounts: (entries) => this.#counts.report(number, entries),
-      onClaim: async (claim, boot) => this.#answer(claim, boot),
+      onClaim: async (claim, boot) => this.#claims.answer(claim, { id: boot, boot }),
       onEnd: () => this.#onEnd(worker),
     });
     this.#workers.set(number, worker);
@@ -254,13 +234,10 @@ class Primary {
   /** Has all workers prepare a configuration. @throws ConfigRefused if one of them cannot use it */
   async #prepare(config: Config): Promise<Prepared> {
     const workers = this.#serving().filter(({ isFollowing }) => isFollowing);
-    const keys = configuredKeys(config);
-    this.#sealKeys.admit(keys);
     const prepared = Promise.all(workers.map((worker) => worker.prepare(config)));
     // Nobody may have asked whether it is ready so far, and then its servers can be others.
     const [problems] = await Promise.all([prepared, this.readiness()]);
     const abandon = async () => {
-      this.#sealKeys.dismiss();
       for (const worker of workers) worker.send({ type: 'abandon' });
     };
     if (problems.some(({ length }) => length > 0)) {
@@ -268,7 +245,6 @@ class Primary {
       throw new ConfigRefused([...new Set(problems.flat())]);
     }
     const commit = () => {
-      this.#sealKeys.rotate(keys, longestLife(config, this.#config));
       this.#config = config;
       this.#options.log.setLevel?.(config.log.level);
       for (const worker of workers) worker.commit(config);
@@ -301,13 +277,6 @@ class Primary {
     log.event('worker.ended', { worker: number, pid, problem, restartMs });
     if (restartMs === null) void this.#giveUp();
     else clock.setTimer(restartMs, () => this.#replace(number));
-  }
-
-  #answer(claim: ClaimRequest, boot: string): ClaimReply | Promise<ClaimReply> {
-    const worker = { id: boot, boot };
-    if (this.#peers === null) return this.#claims.answer(claim, worker);
-    const address = this.#gatewayAddress ?? '';
-    return this.#peers.claims.answer(claim, { ...worker, address });
   }
 
   #replace(number: number): void {

@@ -1,7 +1,6 @@
 /** The one relay listener of a gateway with several workers. */
 import type { Server } from 'node:http';
 import type { ListenAddress } from '../../config/units.ts';
-import type { Peers } from '../../replicas/peers/peers.ts';
 import { refuseArrival, type Arrival } from '../../replicas/relay/direct/handshake.ts';
 import { createRelayServer } from '../../replicas/relay/relay-server.ts';
 import { listenAt } from '../listen.ts';
@@ -13,12 +12,9 @@ import { listenAt } from '../listen.ts';
 export class RelayListener {
   readonly #server: Server;
 
-  /**
-   * @param pass passes a connection to the worker that it names. Returns false if there is none.
-   * @param peers `null` if homes are not found among peers
-   */
-  constructor(pass: (arrival: Arrival) => boolean, peers: Peers | null) {
-    this.#server = createRelayServer(peers, (arrival) => {
+  /** @param pass passes a connection to the worker that it names. Returns false if there is none. */
+  constructor(pass: (arrival: Arrival) => boolean) {
+    this.#server = createRelayServer((arrival) => {
       if (!pass(arrival)) refuseArrival(arrival);
     });
   }

@@ -73,13 +73,9 @@ function checkReplicas({ relay, redis, seal }: Config): Problem[] {
 }
 
 function checkRelay(
-  { via, listen, advertise, peers }: NonNullable<Config['relay']>,
+  { via, listen, advertise }: NonNullable<Config['relay']>,
   hasRedis: boolean,
 ): Problem[] {
-  if (peers !== null && hasRedis) {
-    const text = 'expected no peers, since redis says which replica has the session of a caller';
-    return [{ path: ['relay', 'peers'], text, reads: [['redis']] }];
-  }
   if (via === 'redis') {
     if (hasRedis) return [];
     return [

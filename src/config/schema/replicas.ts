@@ -12,8 +12,6 @@ const REDIS_URL_EXPECTED = 'a redis:// or rediss:// URL with a host';
 const FROM_FILE = 'Can be a `file:/path` reference.';
 
 const HTTP_ORIGIN_EXPECTED = 'an http URL of a host and a port';
-const PEERS_EXPECTED =
-  'a list of relay URLs such as [http://gw-0:8081, http://gw-1:8081], or a map with dns';
 
 const httpOrigin = z
   .string({ error: HTTP_ORIGIN_EXPECTED })
@@ -24,29 +22,6 @@ function parseHttpOrigin(written: string): URL | null {
   const url = URL.parse(written);
   return url?.protocol === 'http:' && url.href === `${url.origin}/` ? url : null;
 }
-
-const DNS_NAME_EXPECTED = 'a DNS name and a port, such as mrtr-gateway-replicas:8081';
-const dnsName = z
-  .string({ error: DNS_NAME_EXPECTED })
-  .regex(/^[A-Za-z0-9._-]+:\d{1,5}$/, { error: DNS_NAME_EXPECTED })
-  .transform(parsedBy(parseAddress, DNS_NAME_EXPECTED))
-  .meta({ title: 'name and port' });
-
-const peers = z
-  .union(
-    [
-      z
-        .array(httpOrigin, { error: PEERS_EXPECTED })
-        .min(1, { error: 'at least one URL' })
-        .max(64, { error: 'at most 64 URLs' }),
-      z.strictObject({ dns: dnsName }, { error: PEERS_EXPECTED }),
-    ],
-    { error: PEERS_EXPECTED },
-  )
-  .meta({ title: 'list of URLs, or `dns: NAME:PORT`' })
-  .describe(
-    'Without Redis: the relay URLs of all replicas, or a DNS name with an address for each of them, such as that of a headless Service. The replicas find out from each other which of them has the session of a caller.',
-  );
 
 export const relay = orNull(
   section(
@@ -66,7 +41,6 @@ export const relay = orNull(
           'The URL at which other replicas reach this replica, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
         ),
       ),
-      peers: orNull(peers),
     },
     'a map with listen or via',
   ).describe(

@@ -1,6 +1,5 @@
 /**
- * Claims without Redis: a table of who has which home. The primary of several workers has one, and each worker asks it. Each
- * gateway with peers has one, too. A claim ends with the process of its holder; what was kept stays for the next holder.
+ * Claims without Redis: a table of who has which home. The primary of several workers has one, and each worker asks it. A claim ends with the process of its holder; what was kept stays for the next holder.
  */
 import { LruMap } from '../../lib/containers.ts';
 import {
@@ -23,11 +22,9 @@ export type ClaimRequest =
 export type ClaimReply = Claim | string | null;
 
 /** What the table says of one claim. */
-export interface ClaimEntry {
+interface ClaimEntry {
   readonly holder: PointerOwner | null;
   readonly epoch: number;
-  /** Grows with each change of what is kept, and when the claim is released. */
-  readonly revision: number;
   readonly text: string | null;
   readonly ttlMs: number;
 }
@@ -38,7 +35,7 @@ interface ClaimRow extends Omit<ClaimEntry, 'ttlMs'> {
 
 /** The most entries. The one that was not used for the longest time is forgotten first. */
 const MAX_ENTRIES = 100_000;
-const NOTHING = { holder: null, epoch: 0, revision: 0, text: null, ttlMs: 0 } as const;
+const NOTHING = { holder: null, epoch: 0, text: null, ttlMs: 0 } as const;
 
 export class ClaimTable {
   readonly #clock: Clock;
@@ -54,33 +51,32 @@ export class ClaimTable {
   /** @param holder who asks */
   answer(request: ClaimRequest, holder: PointerOwner): ClaimReply {
     const { id, type } = request;
-    const entry = this.find(id);
-    const { epoch, revision, ttlMs } = entry ?? NOTHING;
+    const entry = this.#find(id);
+    const { epoch, ttlMs } = entry ?? NOTHING;
     switch (type) {
       case 'claim':
         return this.#claim(id, request.ttlMs, entry, holder);
       case 'release':
         if (entry?.holder?.boot === holder.boot && epoch === request.epoch) {
-          this.set(id, { ...entry, holder: null, revision: revision + 1 });
+          this.#set(id, { ...entry, holder: null });
         }
         return null;
       case 'keep':
-        this.set(id, {
+        this.#set(id, {
           ...(entry ?? NOTHING),
           text: request.text,
-          revision: revision + 1,
           ttlMs: Math.max(ttlMs, request.ttlMs),
         });
         return null;
       case 'kept':
         return entry?.text ?? null;
       case 'forget':
-        if (entry !== null) this.set(id, { ...entry, text: null, revision: revision + 1 });
+        if (entry !== null) this.#set(id, { ...entry, text: null });
         return null;
     }
   }
 
-  find(id: string): ClaimEntry | null {
+  #find(id: string): ClaimEntry | null {
     const row = this.#rows.get(id);
     if (row === undefined) return null;
     const { expiresAtMs, ...entry } = row;
@@ -88,21 +84,21 @@ export class ClaimTable {
     return ttlMs > 0 ? { ...entry, ttlMs } : null;
   }
 
-  set(id: string, { ttlMs, ...entry }: ClaimEntry): void {
+  #set(id: string, { ttlMs, ...entry }: ClaimEntry): void {
     this.#rows.set(id, { ...entry, expiresAtMs: this.#clock.elapsed() + ttlMs });
   }
 
   #claim(id: string, ttlMs: number, entry: ClaimEntry | null, holder: PointerOwner): Claim {
-    const { holder: other, epoch: last, revision, text } = entry ?? NOTHING;
+    const { holder: other, epoch: last, text } = entry ?? NOTHING;
     const isOwn = other?.boot === holder.boot;
     if (other !== null && !isOwn && !this.#hasEnded(other.boot)) return { type: 'held', by: other };
     const epoch = isOwn ? last : last + 1;
-    this.set(id, { holder, epoch, revision: isOwn ? revision : 0, text, ttlMs });
+    this.#set(id, { holder, epoch, text, ttlMs });
     return { type: 'claimed', epoch };
   }
 }
 
-/** How long a process waits for the table, in ms: longer than three peers can take that do not respond. */
+/** How long a process waits for the table, in ms: far longer than a primary takes that responds at all. */
 const REPLY_TIMEOUT_MS = 4_000;
 
 /** The table as the process sees it that asks. */

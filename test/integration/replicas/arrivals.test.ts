@@ -37,7 +37,7 @@ async function listenerOf(worker: WorkerProcess) {
     arrived.push(arrival.socket);
     notice();
     return worker.pass(arrival);
-  }, null);
+  });
   const { port } = new URL(await listener.listen({ host: '127.0.0.1', port: 0 }));
   stopAfterTest(async () => listener.close());
   const connected = async () => {

@@ -72,7 +72,7 @@ describe.each([
   ['http', {}],
   ['redis', THROUGH_REDIS],
 ])('two replicas with Redis and relay.via: %s', { tags: ['redis'] }, (_via, options) => {
-  // Rule sessions-16: With Redis and `relay`, with `relay.peers`, and among the workers of one gateway, calls, lists and
+  // Rule sessions-16: With Redis and `relay`, and among the workers of one gateway, calls, lists and
   // completion reach the home of their caller from anywhere, in one hop. When the process of the home ends, the next one
   // goes on with the session, if the server still knows it.
   test('share the home of a caller: in turns, at once, and with a question between', async () => {
@@ -118,7 +118,7 @@ describe.each([
 });
 
 // Rule sessions-18: A gateway says at start what leads a call to the home of its caller. Replicas with `relay` that have
-// neither Redis nor `relay.peers` each have their own homes, and warn of that.
+// no Redis each have their own homes, and warn of that.
 test('two replicas without Redis say at start that each has its own homes', async () => {
   const { server } = await countingServer();
   const [a, b] = await replicas(server, 2);
@@ -297,8 +297,8 @@ describe('the workers of one gateway', () => {
     expect(text(await call(gateway, 'count', NEW_CONNECTION))).toBe('9');
   });
 
-  // Rule sessions-23: A process that stops leaves its homes to others that can go on with them: replicas with Redis, or peers
-  // that are there. Where there are none, as when a gateway stops with all of its workers, it ends the sessions.
+  // Rule sessions-23: A process that stops leaves its homes to others that can go on with them: replicas with
+  // Redis. Where there are none, as when a gateway stops with all of its workers, it ends the sessions.
   test('end the sessions of homes when the gateway stops', async () => {
     const server = await SubscribingServer.start();
     stopAfterTest(() => server.stop());

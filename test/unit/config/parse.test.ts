@@ -157,20 +157,11 @@ describe('several replicas', () => {
       via: 'http',
       listen: { host: '127.0.0.1', port: 8081 },
       advertise: null,
-      peers: null,
     });
     const text = withRoute(`relay: {listen: ":8081", advertise: "http://\${IP}:8081"}\n${KEYS}`);
     expect(configOf(text, { env: { IP: '10.0.0.7' } }).relay?.advertise?.host).toBe(
       '10.0.0.7:8081',
     );
-  });
-
-  test.each([
-    ['[http://a:1, http://b:2]', [new URL('http://a:1'), new URL('http://b:2')]],
-    ['{dns: "gw:8081"}', { dns: { host: 'gw', port: 8081 } }],
-  ])('peers are %s', (written, peers) => {
-    const text = withRoute(`relay: {listen: "127.0.0.1:8081", peers: ${written}}\n${KEYS}`);
-    expect(configOf(text).relay?.peers).toEqual(peers);
   });
 
   test('a URL is all that a single Redis needs', () => {

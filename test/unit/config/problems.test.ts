@@ -101,18 +101,6 @@ describe('each wrong field has one line with its place, its name, what was expec
       /relay\.advertise: expected an http URL/,
     ],
     [
-      `relay: {listen: "127.0.0.1:0", peers: "http://a:1"}\n${KEYS}`,
-      /relay\.peers: expected a list of relay URLs such as/,
-    ],
-    [
-      `relay: {listen: "127.0.0.1:0", peers: {dns: ":8081"}}\n${KEYS}`,
-      /relay\.peers\S*: expected (?:a DNS name and a port|a list of relay URLs)/,
-    ],
-    [
-      `relay: {listen: "127.0.0.1:0", peers: [http://a:1]}\nredis: {url: "redis://r"}\n${KEYS}`,
-      /relay\.peers: expected no peers, since redis says/,
-    ],
-    [
       `relay: {listen: "127.0.0.1:0", advertise: "http://a/b"}\n${KEYS}`,
       /relay\.advertise: expected an http URL/,
     ],

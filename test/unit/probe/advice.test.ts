@@ -101,7 +101,7 @@ describe('parking.release', () => {
 test.each<[Findings['sessions']['kind'], RegExp]>([
   [
     'session-id',
-    /all calls of a caller share a session.*relay, with redis or relay.peers.*another one takes it over/i,
+    /all calls of a caller share a session.*relay, with redis.*another one takes it over/i,
   ],
   ['stream', /all calls of a caller share a session.*one after the other.*no other replica/i],
   ['none', /issues no session id/],

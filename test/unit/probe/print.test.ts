@@ -33,8 +33,8 @@ Advice
         transport: streamable-http
 
   - All calls of a caller share a session, so the next call finds what the server keeps in it. With
-    several replicas, this needs relay, with redis or relay.peers. When the replica that has the
-    session ends, another one takes it over.
+    several replicas, this needs relay, with redis. When the replica that has the session ends,
+    another one takes it over.
   - parking.release: when-resumable is possible: a parked call then holds no connection.
   - The file above does not set it: only a call that asks shows whether the server also sends new
     events on a resumed stream, and this probe made none, since a tool can have effects. If the

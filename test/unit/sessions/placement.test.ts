@@ -19,7 +19,7 @@ function processes() {
       const reply = table.answer(claim, { id: boot, boot });
       setImmediate(() => store.receive(request, reply));
     });
-    const hasSuccessor = () => true;
+    const hasSuccessor = true;
     return new HomePlacement({
       store,
       ring,
@@ -99,7 +99,7 @@ function withStore() {
     audience: 'fleet',
     route: 'mcp',
     ttlMs: TTL_MS,
-    hasSuccessor: () => true,
+    hasSuccessor: true,
     clock,
   };
   return { clock, claimed, kept, state, placementOf: () => new HomePlacement(options) };

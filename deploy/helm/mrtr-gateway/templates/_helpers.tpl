@@ -106,9 +106,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- $_ := set $seal "keys" $keys -}}
 {{- $relay := dict "listen" (printf ":%d" (int $ports.relay)) "advertise" (printf "http://${POD_IP}:%d" (int $ports.relay)) -}}
-{{- if eq (include "mrtr-gateway.hasPeers" .) "true" -}}
-{{- $_ := set $relay "peers" (dict "dns" (printf "%s.%s.svc:%d" (include "mrtr-gateway.peersName" .) .Release.Namespace (int $ports.relay))) -}}
-{{- end -}}
 {{- $_ := set $config "relay" $relay -}}
 {{- end -}}
 {{- $_ := set $config "seal" $seal -}}
@@ -116,15 +113,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $_ := set $config "redis" (merge (dict "url" (printf "file:/run/secrets/redis/%s" .Values.redis.secretKey)) (default dict $config.redis)) -}}
 {{- end -}}
 {{- toYaml $config -}}
-{{- end -}}
-
-{{- /* Whether the pods find the sessions of callers among themselves. With Redis they find them there. */ -}}
-{{- define "mrtr-gateway.hasPeers" -}}
-{{- and (not (empty .Values.seal.existingSecret)) (empty .Values.redis.existingSecret) -}}
-{{- end -}}
-
-{{- define "mrtr-gateway.peersName" -}}
-{{- printf "%s-peers" (include "mrtr-gateway.fullname" . | trunc 57 | trimSuffix "-") -}}
 {{- end -}}
 
 {{- /* The Secrets to mount, by the name of their folder below /run/secrets. */ -}}
