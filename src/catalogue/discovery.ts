@@ -8,7 +8,7 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { InitializeResult } from '../upstream/session/handshake.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
-import { asUpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import { type CallReply, type EdgeRequest, callerKey } from '../model/request.ts';
 import type { Greeting } from '../upstream/legacy-server.ts';
@@ -131,6 +131,7 @@ export class Discovery {
   async #look(request: EdgeRequest): Promise<Finding> {
     const { session, giveBack } = await this.#options.pool.borrow(sessionOwnerOf(request));
     try {
+      if (!session.isDescribed) throw notDescribed();
       return {
         initialized: session.initializeResult,
         canPush: await this.#canPush(session, request),
@@ -162,6 +163,11 @@ export class Discovery {
     });
     return { kind: 'result', result };
   }
+}
+
+function notDescribed(): UpstreamFailure {
+  const problem = 'it did not say what it offers to this caller';
+  return new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: false });
 }
 
 /** Returns true if the server could send change notifications. Otherwise it needs no standalone stream. */

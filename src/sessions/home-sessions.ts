@@ -186,14 +186,13 @@ export class HomeSessions {
   /** Lets go of a session with calls that another replica may resume: it needs the streams. */
   disconnect(entry: HomeSession): void {
     const { session, slot, left, hasServed } = entry;
-    const { id } = session;
+    const point = pointOf(session);
     this.#current = null;
     this.#all.delete(entry);
     session.leave();
-    if (id === null || this.#isClosed) return slot.free();
-    const revision = session.initializeResult.protocolVersion;
+    if (point === null || this.#isClosed) return slot.free();
     const isInherited = this.#disconnected?.isInherited === true;
-    this.#disconnected = { point: { sessionId: id, revision }, slot, left, hasServed, isInherited };
+    this.#disconnected = { point, slot, left, hasServed, isInherited };
   }
 
   /** Makes the current session, which no call used, an earlier one. */
@@ -328,8 +327,11 @@ export class HomeSessions {
   }
 }
 
-function pointOf({ id, initializeResult: { protocolVersion } }: Session): SessionPoint | null {
-  return id === null ? null : { sessionId: id, revision: protocolVersion };
+function pointOf({ id, initializeResult, isDescribed }: Session): SessionPoint | null {
+  if (id === null) return null;
+  const { protocolVersion, raw } = initializeResult;
+  const initialized = isDescribed ? { initialized: raw } : {};
+  return { sessionId: id, revision: protocolVersion, ...initialized };
 }
 
 /** Tries again if the credentials of an earlier request were refused, as an expired token is. */

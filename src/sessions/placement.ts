@@ -7,7 +7,7 @@ import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import type { ClaimStore } from '../model/directory.ts';
 import { homeId, sessionId, type HomeId } from '../protocol/ids.ts';
-import { parseJson } from '../protocol/json.ts';
+import { isJsonObject, parseJson } from '../protocol/json.ts';
 import { isLegacyRevision } from '../protocol/meta.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
@@ -39,7 +39,9 @@ interface HeldHome {
 }
 
 const VERSION = 1;
-const MAX_SEALED_LENGTH = 8 * 1024;
+/** The most that is kept of what a server said of itself, in bytes. A session with more is kept without it. */
+const MAX_INITIALIZED_BYTES = 8 * 1024;
+const MAX_SEALED_LENGTH = 20 * 1024;
 /** How long to wait before claims are tried again that the store did not take, in ms: twice as long each time. */
 const FIRST_RETRY_MS = 250;
 const LAST_RETRY_MS = 8_000;
@@ -224,9 +226,11 @@ export class HomePlacement {
     this.#onLost(key);
   }
 
-  #store({ id }: HeldHome, { sessionId, revision }: SessionPoint): Promise<void> {
+  #store({ id }: HeldHome, { sessionId, revision, initialized }: SessionPoint): Promise<void> {
     const { store, ring, audience, ttlMs } = this.#options;
-    const content = Buffer.from(JSON.stringify({ v: VERSION, sessionId, revision }));
+    const isTooLarge = Buffer.byteLength(JSON.stringify(initialized ?? {})) > MAX_INITIALIZED_BYTES;
+    const said = isTooLarge ? {} : { initialized };
+    const content = Buffer.from(JSON.stringify({ v: VERSION, sessionId, revision, ...said }));
     return store.keep(id, Buffer.from(sealBytes(ring, { audience, key: id }, content)), ttlMs);
   }
 
@@ -237,9 +241,10 @@ export class HomePlacement {
       const token = Buffer.from(sealed).toString('latin1');
       const bytes = openBytes(ring, { audience, key: id }, token, MAX_SEALED_LENGTH);
       const read = parseJson(bytes.toString('utf8')) as Partial<Record<string, unknown>>;
-      const { v, sessionId: session, revision } = read;
-      if (v !== VERSION || typeof session !== 'string') return null;
-      return isLegacyRevision(revision) ? { sessionId: sessionId(session), revision } : null;
+      const { v, sessionId: session, revision, initialized } = read;
+      if (v !== VERSION || typeof session !== 'string' || !isLegacyRevision(revision)) return null;
+      const said = isJsonObject(initialized) ? { initialized } : {};
+      return { sessionId: sessionId(session), revision, ...said };
     } catch {
       return null;
     }

@@ -11,7 +11,7 @@ import type { ResumptionOutcome } from './discovery/resumptions.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import type { IncomingOptions } from './session/incoming.ts';
 import type { Session } from './session/session.ts';
-import type { CallerHeaders, StreamPoint } from './transport/transport.ts';
+import type { CallerHeaders, SessionPoint } from './transport/transport.ts';
 
 export type ServerKind = UpstreamKind | 'stdio';
 
@@ -45,10 +45,7 @@ export interface LegacyServer {
   /** Opens a session for a client. Throws UpstreamFailure. */
   openSession(request: SessionRequest): Promise<Session>;
   /** Takes over a session that another process opened, or that was left. Throws UpstreamFailure. */
-  adoptSession(
-    request: SessionRequest,
-    point: Pick<StreamPoint, 'sessionId' | 'revision'>,
-  ): Promise<Session>;
+  adoptSession(request: SessionRequest, point: SessionPoint): Promise<Session>;
   /** Frees everything, and ends what the gateway runs. */
   close(): Promise<void>;
 }

@@ -19,7 +19,7 @@ import { ModernSide, type Side } from './discovery/modern-side.ts';
 import { FREED_AFTER_MS, OneSession } from './discovery/one-session.ts';
 import { HeldHeads } from './discovery/held-heads.ts';
 import { Resumptions } from './discovery/resumptions.ts';
-import type { InitializeResult } from './session/handshake.ts';
+import { describeServer, type InitializeResult } from './session/handshake.ts';
 import { MAX_PINGS } from './session/keep-alive.ts';
 import { Session, type SessionOptions } from './session/session.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
@@ -27,7 +27,7 @@ import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
 import type {
   CallerHeaders,
-  StreamPoint,
+  SessionPoint,
   Transport,
   TransportListener,
 } from './transport/transport.ts';
@@ -46,7 +46,7 @@ export class Upstream implements LegacyServer {
   readonly #pings = new Turns(MAX_PINGS);
   readonly #greetings: Greetings;
   readonly #clock: Clock;
-  #initialized: InitializeResult | null = null;
+  #revision: LegacyRevision | null = null;
   readonly #handshakes: Handshakes;
 
   constructor(options: UpstreamOptions, clock: Clock) {
@@ -79,7 +79,7 @@ export class Upstream implements LegacyServer {
 
   /** The revision that the server chose last, if known. */
   get revision(): LegacyRevision | null {
-    return this.#initialized?.protocolVersion ?? null;
+    return this.#revision;
   }
 
   get hasOneSession(): boolean {
@@ -170,7 +170,7 @@ export class Upstream implements LegacyServer {
    */
   async adoptSession(
     request: SessionRequest,
-    { sessionId, revision }: Pick<StreamPoint, 'sessionId' | 'revision'>,
+    { sessionId, revision, initialized }: SessionPoint,
   ): Promise<Session> {
     const kind = this.knownKind ?? (await this.#greetings.greetAlone(request.headers));
     if (kind !== 'streamable-http') {
@@ -178,16 +178,14 @@ export class Upstream implements LegacyServer {
         mayHaveActed: true,
       });
     }
-    const initialized = this.#initialized ?? {
-      protocolVersion: revision,
-      capabilities: {},
-      runsToolTasks: false,
-      raw: {},
+    this.#revision ??= revision;
+    const options = {
+      ...this.#sessionOptions(request),
+      describe: () => (this.hasOneSession ? null : this.#describe(request)),
     };
-    const options = this.#sessionOptions(request);
     return Session.adopt(sessionId, this.#connect(kind), options, this.#clock, {
-      ...initialized,
-      protocolVersion: revision,
+      revision,
+      initialized: initialized === undefined ? null : describeServer(initialized, revision),
     });
   }
 
@@ -216,17 +214,28 @@ export class Upstream implements LegacyServer {
     const known = this.#handshakes.get(request.headers, greetAgain);
     if (known === null) return null;
     const options = { ...this.#sessionOptions(request), onGone: () => this.#handshakes.forget() };
-    return Session.adopt(null, this.#connect('streamable-http'), options, this.#clock, known);
+    return Session.adopt(null, this.#connect('streamable-http'), options, this.#clock, {
+      revision: known.protocolVersion,
+      initialized: known,
+    });
+  }
+
+  /** Asks what the server says of itself to this caller, in a session that ends at once. @throws UpstreamFailure */
+  async #describe(request: SessionRequest): Promise<InitializeResult> {
+    const options = { ...this.#sessionOptions(request), standaloneStream: false };
+    const session = await Session.open(this.#connect('streamable-http'), options, this.#clock);
+    void session.close();
+    return session.initializeResult;
   }
 
   async #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
     if (this.hasOneSession) {
       await this.#broadcastProbe.close();
-      if (this.#initialized !== null) await sleep(this.#clock, FREED_AFTER_MS);
+      if (this.#revision !== null) await sleep(this.#clock, FREED_AFTER_MS);
     }
     const options = this.#sessionOptions(request);
     const session = await this.#initialize(kind, options);
-    this.#initialized = session.initializeResult;
+    this.#revision = session.initializeResult.protocolVersion;
     if (kind === 'http-sse') return session;
     if (session.interactive) this.#handshakes.forget();
     else this.#handshakes.keep(request.headers, session.initializeResult);

@@ -43,8 +43,13 @@ function readInitializeResult(result: JsonObject): InitializeResult {
       { mayHaveActed: false },
     );
   }
-  const capabilities = objectMember(result, 'capabilities') ?? {};
-  return { protocolVersion, capabilities, runsToolTasks: runsToolTasks(capabilities), raw: result };
+  return describeServer(result, protocolVersion);
+}
+
+/** Reads what a server said of itself in a result of `initialize`. */
+export function describeServer(raw: JsonObject, protocolVersion: LegacyRevision): InitializeResult {
+  const capabilities = objectMember(raw, 'capabilities') ?? {};
+  return { protocolVersion, capabilities, runsToolTasks: runsToolTasks(capabilities), raw };
 }
 
 /** Returns the newest known revision that an `initialize` error lists in `data.supported`, or `null`. */

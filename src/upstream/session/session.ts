@@ -8,7 +8,7 @@ import { legacyCapabilities, type ClientProfile } from '../../protocol/translate
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { LOG_LEVELS, type LegacyRevision } from '../../protocol/meta.ts';
+import type { LegacyRevision } from '../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type {
@@ -21,6 +21,8 @@ import type {
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, type IncomingOptions } from './incoming.ts';
 import { KeepAlive, MAX_PINGS } from './keep-alive.ts';
+import { ServerDescription, type AdoptedSession, type Describe } from './server-description.ts';
+import { ServerLogLevel } from './server-log-level.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import {
@@ -42,18 +44,21 @@ export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   readonly pingIntervalMs: number;
   /** Of all sessions with the server. */
   readonly pings?: Turns;
+  readonly describe?: Describe;
 }
 
 export class Session extends SessionState {
   readonly #options: SessionOptions;
   readonly #closing = new AbortController();
-  #initialized: InitializeResult | null = null;
-  #logLevel: string | null = null;
-  #logLevelSet: Promise<unknown> = Promise.resolve();
+  readonly #description: ServerDescription;
+  readonly #logLevel = new ServerLogLevel((level, headers) =>
+    this.request('logging/setLevel', { level }, headers),
+  );
 
   private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
     super(connect, (state) => new IncomingMessages(state, options), options, clock);
     this.#options = options;
+    this.#description = new ServerDescription(clock, options.describe);
   }
 
   /**
@@ -83,25 +88,28 @@ export class Session extends SessionState {
   /**
    * Takes over a session that another process opened, or that was left. Sends nothing.
    * @param id `null` for a server that gives no session ids
-   * @param initialized what the server said of itself last
    */
   static adopt(
     id: SessionId | null,
     connect: Connect,
     options: SessionOptions,
     clock: Clock,
-    initialized: InitializeResult,
+    adopted: AdoptedSession,
   ): Session {
     const session = new Session(connect, options, clock);
-    session.#initialized = initialized;
+    session.#description.adopt(adopted);
     session.transport.adopt(id);
-    session.transport.useRevision(initialized.protocolVersion);
+    session.transport.useRevision(adopted.revision);
     return session;
   }
 
   get initializeResult(): InitializeResult {
-    if (this.#initialized === null) throw new Error('the session is not initialized');
-    return this.#initialized;
+    return this.#description.result;
+  }
+
+  /** False while it is not known here what the server says of itself. */
+  get isDescribed(): boolean {
+    return this.#description.isKnown;
   }
 
   /** True if an answer to a question of the server reaches the process that asked. */
@@ -238,11 +246,18 @@ export class Session extends SessionState {
   }
 
   /**
-   * Prepares the session for its next use: waits a moment for the standalone stream, if that broke. The session is
-   * used without it if need be.
+   * Prepares the session for its next use: asks what the server says of itself, if that is not known, and waits a moment for the
+   * standalone stream, if that broke. The session is used without either if need be.
    * @returns false if the session can no longer be used
    */
   ready(headers: CallerHeaders): boolean | Promise<boolean> {
+    const learning = this.#description.learn();
+    return learning === null
+      ? this.#streamReady(headers)
+      : learning.then(() => this.#streamReady(headers));
+  }
+
+  #streamReady(headers: CallerHeaders): boolean | Promise<boolean> {
     if (this.dead) return false;
     if (this.standalone === 'never') return true;
     const opening = this.transport.openStandaloneStream(headers);
@@ -256,15 +271,7 @@ export class Session extends SessionState {
   async ensureLogLevel(level: string, headers: CallerHeaders): Promise<void> {
     const { capabilities } = this.initializeResult;
     if (objectMember(capabilities, 'logging') === undefined) return;
-    const wanted = LOG_LEVELS.indexOf(level);
-    if (this.#logLevel === null || LOG_LEVELS.indexOf(this.#logLevel) > wanted) {
-      this.#logLevel = level;
-      // One after the other: the level that the server takes last has to be the most detailed one.
-      this.#logLevelSet = this.#logLevelSet.then(() =>
-        this.request('logging/setLevel', { level }, headers).catch(() => {}),
-      );
-    }
-    await this.#logLevelSet;
+    await this.#logLevel.ensure(level, headers);
   }
 
   /**
@@ -309,7 +316,7 @@ export class Session extends SessionState {
   async #initialize(capabilities: JsonObject): Promise<void> {
     const { headers, clientInfo } = this.#options;
     const ask = (params: JsonObject) => this.request('initialize', params, headers);
-    this.#initialized = await initialize(ask, capabilities, clientInfo);
+    this.#description.told(await initialize(ask, capabilities, clientInfo));
   }
 
   /** Completes the handshake. */

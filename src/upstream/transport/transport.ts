@@ -56,6 +56,8 @@ export type CallerHeaders = Readonly<Record<string, string>>;
 export interface SessionPoint {
   readonly sessionId: SessionId;
   readonly revision: LegacyRevision;
+  /** The result of `initialize` in that session; absent if it is not known here. */
+  readonly initialized?: JsonObject;
 }
 
 /** Where the stream of a request can be resumed (transports, "Resumability and Redelivery"). */

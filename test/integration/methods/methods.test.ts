@@ -20,7 +20,8 @@ describe('a call', () => {
 
   // Rule logs-2 (logging, "Per-request log level"): One that names a level gets the messages from that level
   // on. Before the call is sent, the session’s level is set with `logging/setLevel`, unless it is as low
-  // already or the server has no `logging`; a server that refuses is left alone, and the call goes on.
+  // already or the server has no `logging`; a server that refuses is left alone, and the call goes on. If the request
+  // fails, the next call sets the level again.
   test('goes to the server when the level of its log messages is set, and not before', async () => {
     const order: string[] = [];
     const { url } = await answering({

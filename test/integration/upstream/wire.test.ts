@@ -220,6 +220,21 @@ describe('the level of log messages', () => {
   });
 
   // Rule logs-2.
+  test('is set again after a failure, and not after a refusal', async () => {
+    let requests = 0;
+    const server = await legacyServer((received, response, request) => {
+      if (received.body.method !== 'logging/setLevel') return done(received, response, request);
+      requests += 1;
+      if (requests === 1) return void response.writeHead(503).end();
+      const error = { code: -32602, message: 'no such level' };
+      json(response, 200, { jsonrpc: '2.0', id: received.body.id, error });
+    });
+    const session = await open(upstreamOf(server, HTTP));
+    for (let call = 1; call <= 3; call += 1) await session.ensureLogLevel('info', {});
+    expect(levels(server)).toEqual(['info', 'info']);
+  });
+
+  // Rule logs-2.
   test('is not set at a server that does not log', async () => {
     const server = await ScriptedServer.start(({ method, body }, response) => {
       if (method !== 'POST') return void response.writeHead(405).end();

@@ -1,0 +1,99 @@
+/** What a server said of itself in a session that another process opened, at a server that greets nobody without credentials. */
+import { describe, expect, test } from 'vitest';
+import { callTool, send, type SendOptions } from '../../fixtures/clients/modern-client.ts';
+import {
+  answersOf,
+  redisServer,
+  replica,
+  replicas,
+  text,
+  whileRetryable,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import { countingServer } from '../../fixtures/servers/counting-server.ts';
+
+const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
+const BOB: SendOptions = { headers: { authorization: 'Bearer bob' } };
+
+/** A server behind OAuth, whose transport the operator wrote down. */
+async function stage(instructions = 'Ask nicely.') {
+  const counting = await countingServer({
+    keepsEvents: true,
+    greets: (authorization) =>
+      authorization === undefined ? null : `${instructions} You are ${authorization}.`,
+  });
+  const { url } = counting.server;
+  const route = { upstream: { url, transport: 'streamable-http' } };
+  return { ...counting, route };
+}
+
+async function discovered(gateway: GatewayProcess, options: SendOptions) {
+  const { response } = await send(gateway.url, 'server/discover', {}, options);
+  return response.result;
+}
+
+async function listed(gateway: GatewayProcess, options: SendOptions): Promise<string[]> {
+  const { response } = await send(gateway.url, 'tools/list', {}, options);
+  return response.result.tools.map(({ name }: { name: string }) => name);
+}
+
+const logging = { ...ADA, meta: { 'io.modelcontextprotocol/logLevel': 'info' } };
+
+describe('a gateway that goes on with the session of one before it', { tags: ['redis'] }, () => {
+  // Rule sessions-29: What a server said of itself in `initialize` stays with the session, also when another process goes on
+  // with it: capabilities, instructions, log level and task support are those that this caller was told.
+  test('tells a caller what the server said of itself in that session', async () => {
+    const redis = await redisServer();
+    const { server, route } = await stage();
+    const a = await replica(server, { redis: redis.url, route });
+    expect(text(await callTool(a.url, 'count', {}, ADA))).toBe('1');
+    const told = await discovered(a, ADA);
+    await a.drain();
+    const b = await replica(server, { redis: redis.url, route });
+    expect(await discovered(b, ADA)).toEqual(told);
+    expect(await listed(b, ADA)).toContain('forget');
+    expect(text(await callTool(b.url, 'count', {}, logging))).toBe('2');
+    await server.saw('logging/setLevel');
+    const sessions = server.received.filter(({ method }) => method === 'tools/call');
+    expect(new Set(sessions.map(({ session }) => session)).size).toBe(1);
+  });
+
+  // Rule sessions-29.
+  test('tells no caller what the server said to another one', async () => {
+    const redis = await redisServer();
+    const { server, route } = await stage();
+    const a = await replica(server, { redis: redis.url, route });
+    expect(text(await callTool(a.url, 'count', {}, ADA))).toBe('1');
+    await a.drain();
+    const b = await replica(server, { redis: redis.url, route });
+    expect(text(await callTool(b.url, 'count', {}, BOB))).toBe('1');
+    expect((await discovered(b, ADA)).instructions).toBe('Ask nicely. You are Bearer ada.');
+    expect((await discovered(b, BOB)).instructions).toBe('Ask nicely. You are Bearer bob.');
+  });
+
+  // Rule sessions-29.
+  test('asks the server again for what was too large to keep', async () => {
+    const redis = await redisServer();
+    const { server, route } = await stage('Long. '.repeat(20_000));
+    const a = await replica(server, { redis: redis.url, route });
+    expect(text(await callTool(a.url, 'count', {}, ADA))).toBe('1');
+    const told = await discovered(a, ADA);
+    await a.drain();
+    const b = await replica(server, { redis: redis.url, route });
+    expect(await discovered(b, ADA)).toEqual(told);
+    expect(text(await callTool(b.url, 'count', {}, ADA))).toBe('2');
+    expect(await listed(b, ADA)).toContain('forget');
+  });
+});
+
+// Rule sessions-29.
+test('a gateway that resumes a parked call of one before it lists in that session', async () => {
+  const { server, route } = await stage();
+  const [a, b] = await replicas(server, 2, { route });
+  const asked = await callTool(a.url, 'ask', {}, ADA);
+  await a.kill();
+  const retry = () => callTool(b.url, 'ask', answersOf(asked, 'Ada'), ADA);
+  expect(text(await whileRetryable(retry))).toBe('Ada 1');
+  expect((await discovered(b, ADA)).instructions).toBe('Ask nicely. You are Bearer ada.');
+  expect(await listed(b, ADA)).toContain('forget');
+});
