@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { Clock } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
 import { sha256 } from '../lib/crypto.ts';
+import { Kept, type Timed } from '../lib/kept.ts';
 import { bearerTokenOf } from './access-token.ts';
 import { fetchJson } from './fetch-json.ts';
 
@@ -42,6 +43,8 @@ const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 const MAX_TOKENS = 10_000;
 /** How long a token is kept whose lifetime is not said, in ms. */
 const UNKNOWN_LIFETIME_MS = 60_000;
+/** How long a refusal is kept, so that its caller does not have the authorization server asked for each request. */
+const REFUSED_MS = 2_000;
 /** A token is not used in the last tenth of its life, nor in the last half minute. */
 const MAX_MARGIN_MS = 30_000;
 
@@ -63,17 +66,11 @@ const MEANINGS: ReadonlyMap<string, Exchanged> = new Map([
   ['invalid_target', { kind: 'forbidden' }],
 ]);
 
-interface Kept {
-  readonly exchanged: Promise<Exchanged>;
-  /** In ms of `Clock.elapsed`; `Infinity` while the exchange is under way. */
-  untilMs: number;
-}
-
 export class TokenExchange {
   readonly #options: TokenExchangeOptions;
   readonly #authorizations = new WeakMap<IncomingMessage, string>();
-  /** By a digest of the token that was exchanged. */
-  readonly #kept = new LruMap<string, Kept>(MAX_TOKENS);
+  /** By a digest of what is signed in the token that was exchanged: a signature can be spelled in several ways. */
+  readonly #kept = new LruMap<string, Kept<Exchanged>>(MAX_TOKENS);
 
   constructor(options: TokenExchangeOptions) {
     this.#options = options;
@@ -96,23 +93,13 @@ export class TokenExchange {
 
   /** Exchanges a token that was verified. Never rejects. */
   exchange(token: string): Promise<Exchanged> {
-    const key = sha256(token);
-    const known = this.#kept.get(key);
-    if (known !== undefined && known.untilMs > this.#options.clock.elapsed()) {
-      return known.exchanged;
-    }
-    const kept: Kept = {
-      untilMs: Infinity,
-      exchanged: this.#request(token).then(({ exchanged, keepMs }) => {
-        kept.untilMs = this.#options.clock.elapsed() + keepMs;
-        return exchanged;
-      }),
-    };
-    this.#kept.set(key, kept);
-    return kept.exchanged;
+    const key = sha256(token.split('.', 2).join('.'));
+    let kept = this.#kept.get(key);
+    if (kept === undefined) this.#kept.set(key, (kept = new Kept()));
+    return kept.get(this.#options.clock, () => this.#request(token));
   }
 
-  async #request(token: string): Promise<{ exchanged: Exchanged; keepMs: number }> {
+  async #request(token: string): Promise<Timed<Exchanged>> {
     const { config, clock, onFailure } = this.#options;
     const { tokenEndpoint, clientId, clientSecret, resource, audience, scopes } = config;
     const form = new URLSearchParams({
@@ -133,7 +120,7 @@ export class TokenExchange {
       if (answer?.success === true) {
         const { access_token, expires_in } = answer.data;
         const authorization = `Bearer ${access_token}`;
-        return { exchanged: { kind: 'token', authorization }, keepMs: keepMsOf(expires_in) };
+        return { value: { kind: 'token', authorization }, keepMs: keepMsOf(expires_in) };
       }
       const error = refused.safeParse(body).data?.error ?? null;
       onFailure(
@@ -142,10 +129,10 @@ export class TokenExchange {
           : `the authorization server responded with ${error ?? 'no error code'} (HTTP status ${status})`,
       );
       const meaning = status < 500 && error !== null ? MEANINGS.get(error) : undefined;
-      return { exchanged: meaning ?? { kind: 'failed' }, keepMs: 0 };
+      return { value: meaning ?? { kind: 'failed' }, keepMs: REFUSED_MS };
     } catch (error) {
       onFailure(error instanceof Error ? error.message || error.name : 'no response');
-      return { exchanged: { kind: 'failed' }, keepMs: 0 };
+      return { value: { kind: 'failed' }, keepMs: REFUSED_MS };
     }
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Clock } from '../../lib/clock.ts';
+import { Kept } from '../../lib/kept.ts';
 import type { HttpUpstreamConfig, RouteConfig } from '../../config/schema.ts';
 import { refuse, sendJson } from '../../edge/response-writer.ts';
 import type { CallReply, Caller } from '../../model/request.ts';
@@ -24,6 +25,13 @@ import { MessageReader } from '../../upstream/http/readers.ts';
 const MAX_METADATA_BYTES = 64 * 1024;
 const METADATA_TIMEOUT_MS = 10_000;
 const MAX_PATH_CHARACTERS = 512;
+/** How long it is kept what the server has, so that it is not asked for each reader: anyone may read it. */
+const KEPT_MS = 2_000;
+
+interface Read {
+  readonly document: JsonObject | null;
+  readonly isReachable: boolean;
+}
 
 export class PublicResource {
   /** The paths at which clients of this route look for the metadata. */
@@ -34,6 +42,8 @@ export class PublicResource {
   readonly #url: URL;
   readonly #http: HttpClient;
   readonly #log: Log;
+  readonly #clock: Clock;
+  #kept = new Kept<Read>();
   /** The path of the metadata that the server named last. */
   #namedPath: string | null = null;
   /** Whether the server took a token, or refused all so far. */
@@ -51,6 +61,7 @@ export class PublicResource {
     this.#publicUrl = publicUrl;
     this.#config = config;
     this.#log = log;
+    this.#clock = clock;
     // The operator's headers are credentials for the endpoint, and the metadata is public.
     const limits = { maxBodyBytes: MAX_METADATA_BYTES, maxEventBytes: MAX_METADATA_BYTES };
     this.#http = new HttpClient({ ...server, ...limits, headers: {} }, clock);
@@ -63,7 +74,10 @@ export class PublicResource {
     const named = challengeParameter(challenge, 'resource_metadata');
     const url = named === null ? null : URL.parse(named);
     const path = url === null ? null : `${url.pathname}${url.search}`;
-    if (path !== null && path.length <= MAX_PATH_CHARACTERS) this.#namedPath = path;
+    if (path !== null && path.length <= MAX_PATH_CHARACTERS && path !== this.#namedPath) {
+      this.#namedPath = path;
+      this.#kept = new Kept();
+    }
     return publicChallenge(challenge, this.#publicUrl);
   }
 
@@ -119,7 +133,10 @@ export class PublicResource {
   }
 
   async #serve({ raw }: FastifyReply): Promise<void> {
-    const { document, isReachable } = await this.#read();
+    const { document, isReachable } = await this.#kept.get(this.#clock, async () => ({
+      value: await this.#read(),
+      keepMs: KEPT_MS,
+    }));
     // Anyone may read it, and browsers of clients have to.
     raw.setHeader('access-control-allow-origin', '*');
     if (document !== null) return sendJson(raw, 200, publicMetadata(document, this.#publicUrl));
@@ -128,7 +145,7 @@ export class PublicResource {
   }
 
   /** Reads the metadata where the server can have it: by its own path, by the public one, or as it said last. */
-  async #read(): Promise<{ readonly document: JsonObject | null; readonly isReachable: boolean }> {
+  async #read(): Promise<Read> {
     const url = this.#url;
     const places = [metadataPath(url), ...this.paths, ROOT_METADATA_PATH];
     if (this.#namedPath !== null) places.unshift(this.#namedPath);

@@ -5,6 +5,7 @@ import { send } from '../../fixtures/clients/modern-client.ts';
 import { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { greeter } from '../../fixtures/gateways/replica-testbed.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { freePort } from '../../fixtures/processes.ts';
 import { startOAuthServer } from '../../fixtures/servers/oauth-server.ts';
 import { ScriptedServer, json } from '../../fixtures/servers/scripted-server.ts';
@@ -97,6 +98,23 @@ describe('with publicUrl', () => {
     expect((await send(gateway.url, 'server/discover')).status).toBe(401);
     expect(await (await read(path)).json()).toMatchObject({ resource: PUBLIC.href });
   });
+
+  // Rule oauth-4: The metadata of the server is read once for all who ask at a time, and kept for two seconds, also that
+  // there is none.
+  test.each(['/.well-known/oauth-protected-resource', '/nowhere'])(
+    'metadata at %s is read once, however many ask for it',
+    async (at) => {
+      const { read, server } = await start(at, { publicUrl: PUBLIC, clock: hurriedClock(0.01) });
+      const path = '/.well-known/oauth-protected-resource/team/mcp';
+      const ask = () => Promise.all(Array.from({ length: 20 }, () => read(path)));
+      const statuses = new Set([...(await ask()), ...(await ask())].map(({ status }) => status));
+      expect([...statuses]).toEqual([at === '/nowhere' ? 404 : 200]);
+      const asked = server.received.map(({ method, path: of }) => `${method} ${of}`);
+      const reads = asked.filter((request) => request.includes('/.well-known/'));
+      expect(reads.length).toBeGreaterThan(0);
+      expect(reads).toEqual([...new Set(reads)]);
+    },
+  );
 
   // Rule oauth-2 (RFC 9728, section 5.1): With `publicUrl`, `resource_metadata` in the challenges of the server names the
   // metadata of that URL, in replies to modern requests and in those that are passed through. All else in a challenge

@@ -2,6 +2,7 @@
 import { decodeJwt } from 'jose';
 import { describe, expect, test } from 'vitest';
 import type { Config, HttpUpstreamConfig } from '../../../src/config/schema.ts';
+import { systemClock, type Clock } from '../../../src/lib/clock.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { answersOf, greeter, reasonOf, text } from '../../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
@@ -14,6 +15,7 @@ import {
 } from '../../fixtures/servers/authorization-server.ts';
 import { json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 type TokenExchange = NonNullable<HttpUpstreamConfig['tokenExchange']>;
@@ -45,13 +47,13 @@ function configOf(issuer: AuthorizationServer, changes: Partial<TokenExchange> =
   return { identity, upstream: { authorization: 'exchange', tokenExchange } } as const;
 }
 
-async function start(changes: Partial<TokenExchange> = {}) {
+async function start(changes: Partial<TokenExchange> = {}, clock: Clock = systemClock) {
   const issuer = await AuthorizationServer.start();
   const server = await legacyServer(({ body }, response) =>
     json(response, 200, { jsonrpc: '2.0', id: body.id, result: { content: [] } }),
   );
   stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, configOf(issuer, changes));
+  const gateway = await startTestGateway(server.url, { ...configOf(issuer, changes), clock });
   stopAfterTest(() => gateway.close());
   const tokens = () => server.received.map(({ headers }) => headers.authorization);
   return { issuer, server, gateway, url: gateway.url, tokens };
@@ -75,6 +77,26 @@ test('the server gets a token of its own for each caller, and one exchange serve
     { sub: 'bob', aud: UPSTREAM },
   ]);
 });
+
+// Rule exchange-1.
+test('a token that is spelled in another way is not exchanged again', async () => {
+  const { issuer, url } = await start();
+  const token = await issuer.token('ada');
+  // The last character of a signature has bits that say nothing.
+  const others = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_']
+    .map((character) => token.slice(0, -1) + character)
+    .filter((other) => bytesOf(other) === bytesOf(token));
+  expect(others).toHaveLength(16);
+  for (const spelled of [token, ...others, `${token}==`]) {
+    const { response } = await callTool(url, 'work', {}, bearer(spelled));
+    expect(response.error).toBeUndefined();
+  }
+  expect(issuer.exchanged).toEqual([token]);
+});
+
+function bytesOf(token: string): string {
+  return Buffer.from(token.split('.')[2] ?? '', 'base64url').toString('hex');
+}
 
 // Rule exchange-1.
 test('a retry with a renewed token goes on with the session of its caller', async () => {
@@ -112,7 +134,7 @@ test('requests of legacy clients get the token as well', async () => {
 // Rule exchange-2 (RFC 8693, section 2.2.2): A token that the authorization server does not exchange is an error of the
 // caller: 401 with a challenge if it is not valid there, and 403 if there is none for this server. If the authorization
 // server fails, or refuses the gateway, that is 502. The server of the route gets none of these. The log says why, without
-// a token.
+// a token. The authorization server is not asked again for two seconds.
 describe('without a token for the server', () => {
   test.each<[string, Partial<TokenExchange>, number, string]>([
     ['it is not for this caller', { resource: FORBIDDEN }, 403, 'invalid_target'],
@@ -144,5 +166,14 @@ describe('without a token for the server', () => {
     expect(refused.status).toBe(401);
     expect(refused.headers.get('www-authenticate')).toContain('error="invalid_token"');
     expect(reasonOf(refused)).toBeUndefined();
+  });
+
+  test('the authorization server is not asked for each request', async () => {
+    const { issuer, url } = await start({ resource: FORBIDDEN }, hurriedClock(0.01));
+    const token = await issuer.token('ada');
+    for (let times = 0; times < 5; times += 1) {
+      expect((await callTool(url, 'work', {}, bearer(token))).status).toBe(403);
+    }
+    expect(issuer.exchanged).toEqual([token]);
   });
 });

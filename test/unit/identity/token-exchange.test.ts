@@ -87,9 +87,15 @@ test.each<[number, unknown, string]>([
   [400, { error: 'a secret, "quoted"' }, 'failed'],
   [500, { error: 'invalid_grant' }, 'failed'],
   [302, {}, 'failed'],
-])('%d with %j: %s, which is not kept', async (status, body, kind) => {
-  const { asked, problems, exchange } = await endpoint((response) => reply(response, status, body));
+])('%d with %j: %s, which is kept for a moment', async (status, body, kind) => {
+  const { asked, clock, problems, exchange } = await endpoint((response) =>
+    reply(response, status, body),
+  );
   expect((await exchange.exchange('subject')).kind).toBe(kind);
+  await clock.advance(1_999);
+  expect((await exchange.exchange('subject')).kind).toBe(kind);
+  expect(asked).toHaveLength(1);
+  await clock.advance(2);
   expect((await exchange.exchange('subject')).kind).toBe(kind);
   expect(asked).toHaveLength(2);
   expect(problems).toHaveLength(2);
