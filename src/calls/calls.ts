@@ -184,7 +184,7 @@ export class Calls {
     const isHere = this.#registry.find(pointer.callId) !== undefined;
     const retry: Retry = { pointer, request, leg };
     const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
-    if (opened instanceof OutOfTime) {
+    if (opened instanceof OutOfTime && (isHere || opened.reason === 'expired')) {
       if (!isHere) return this.#relayedRefusal(opened, request);
       return { begin: () => this.#ladder.serveHere(retry), sendClientBack };
     }

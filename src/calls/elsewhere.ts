@@ -66,13 +66,14 @@ export async function mayOwnerLive(
  * then only its address is wrong.
  */
 async function renewsItsLease(boot: string, directory: Directory, clock: Clock): Promise<boolean> {
-  let previousMs = 0;
-  for (;;) {
+  const untilMs = clock.elapsed() + RENEWED_WITHIN_MS;
+  for (let previousMs = 0; ; await sleep(clock, LOOK_EVERY_MS)) {
     const agoMs = await directory.renewedAgoMs(boot);
     if (agoMs === null || agoMs > RENEWED_WITHIN_MS) return false;
     if (agoMs < previousMs) return true;
+    // By the clock of this process: that of the store can be set back.
+    if (clock.elapsed() > untilMs) return false;
     previousMs = agoMs;
-    await sleep(clock, LOOK_EVERY_MS);
   }
 }
 

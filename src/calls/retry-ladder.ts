@@ -73,10 +73,14 @@ export class RetryLadder {
     return call === undefined ? null : this.#here(call, retry);
   }
 
-  /** Serves a retry whose call is not here. */
-  async climb(retry: Retry): Promise<CallReply> {
+  /**
+   * Serves a retry whose call is not here.
+   * @param asked what came of asking its owner, if it was asked
+   */
+  async climb(retry: Retry, asked?: RelayOutcome | null): Promise<CallReply> {
     try {
-      return await this.#climb(retry);
+      const relayed = asked ?? (await this.#relayTo(retry.pointer.owner, retry));
+      return await this.#climb(retry, relayed);
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
       return this.#unavailable(retry, error.message);
@@ -85,23 +89,24 @@ export class RetryLadder {
 
   /**
    * Has the owner serve a retry whose time is wrong by the clock of this replica. A pointer from the future
-   * only shows that the clocks differ: another replica can serve it, and this one when its clock has come so
-   * far.
+   * only shows that the clocks differ, or that a clock was set back. If its owner has gone, this replica serves it, unless without a
+   * store its own clock may be the wrong one: then another replica can, and this one when its clock has come so far.
    * @returns `null` if the pointer has expired, and no owner says otherwise
    */
   async askOwner({ reason, offByMs }: OutOfTime, retry: Retry): Promise<CallReply | null> {
     const { pointer } = retry;
     const { callId: call, owner } = pointer;
+    const { log, routeId: route, directory, replica } = this.#services;
     const relayed = await this.#relayTo(owner, retry);
     const reply = this.#replyOf(relayed, retry);
     if (reply !== null) return reply;
     const mayLive = await this.#mayLive(owner, relayed).catch(() => true);
     if (reason === 'expired' && !mayLive) return null;
+    const isOwn = owner.boot === replica.boot;
+    if (!mayLive && (directory !== null || isOwn)) return this.climb(retry, relayed);
     const aheadSeconds = (reason === 'expired' ? 1 : -1) * Math.round(offByMs / 1000);
-    const { log, routeId: route } = this.#services;
-    const replica = owner.id;
     const of = { route, call, ...traceOf(retry.request) };
-    log.event('clock.refused', { ...of, of: 'pointer', replica, aheadSeconds });
+    log.event('clock.refused', { ...of, of: 'pointer', replica: owner.id, aheadSeconds });
     const problem = `${reason} by ${Math.abs(aheadSeconds)} s, by the clock of this replica`;
     return this.#unavailable(retry, problem);
   }
@@ -123,9 +128,8 @@ export class RetryLadder {
     return replayCall(this.#services, retry, continuation);
   }
 
-  async #climb(retry: Retry): Promise<CallReply> {
+  async #climb(retry: Retry, relayed: RelayOutcome | null): Promise<CallReply> {
     const { pointer, request, leg } = retry;
-    const relayed = await this.#relayTo(pointer.owner, retry);
     const mayLive = once(() => this.#mayLive(pointer.owner, relayed));
     const owner: OwnerReport = { mayLive, isSilent: relayed?.type === 'silent' };
     const known = this.#replyOf(relayed, retry) ?? (await this.#keptOutcome(retry));

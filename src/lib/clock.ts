@@ -156,6 +156,15 @@ export class Closing implements Closed {
   }
 }
 
+/**
+ * Returns how much is left of a time whose beginning was written down. If the clock was set back since, all of it is.
+ * @param beganAtMs in ms since the epoch
+ * @param lastsMs in ms
+ */
+export function timeLeftMs(clock: Pick<Clock, 'now'>, beganAtMs: number, lastsMs: number): number {
+  return Math.min(lastsMs, Math.max(0, beganAtMs + lastsMs - clock.now()));
+}
+
 /** Resolves after `afterMs` milliseconds, or as soon as the signal aborts. */
 export function sleep(clock: Clock, afterMs: number, signal?: Closed): Promise<void> {
   return new Promise((resolve) => {

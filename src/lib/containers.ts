@@ -216,12 +216,12 @@ export class RecentMap<Key, Value> {
 
 /** A set whose members expire, so that it cannot grow without limit. */
 export class TtlSet<Member> {
-  readonly #clock: { now(): number };
+  readonly #clock: { elapsed(): number };
   #lifetimeMs: number;
   /** When each member expires, oldest first. */
   readonly #members = new Map<Member, number>();
 
-  constructor(clock: { now(): number }, lifetimeMs: number) {
+  constructor(clock: { elapsed(): number }, lifetimeMs: number) {
     this.#clock = clock;
     this.#lifetimeMs = lifetimeMs;
   }
@@ -234,7 +234,7 @@ export class TtlSet<Member> {
   add(member: Member): void {
     this.#forgetExpired();
     this.#members.delete(member);
-    this.#members.set(member, this.#clock.now() + this.#lifetimeMs);
+    this.#members.set(member, this.#clock.elapsed() + this.#lifetimeMs);
   }
 
   delete(member: Member): void {
@@ -242,7 +242,7 @@ export class TtlSet<Member> {
   }
 
   has(member: Member): boolean {
-    return (this.#members.get(member) ?? 0) > this.#clock.now();
+    return (this.#members.get(member) ?? 0) > this.#clock.elapsed();
   }
 
   get size(): number {
@@ -251,7 +251,7 @@ export class TtlSet<Member> {
   }
 
   #forgetExpired(): void {
-    const nowMs = this.#clock.now();
+    const nowMs = this.#clock.elapsed();
     for (const [oldest, expiresAtMs] of this.#members) {
       if (expiresAtMs > nowMs) return;
       this.#members.delete(oldest);

@@ -2,7 +2,7 @@
  * A task at the replica that has it. It stands in for the client of its call: it waits for the call, shows its questions,
  * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
  */
-import { sleep, type Clock, type Timer, type Closed } from '../lib/clock.ts';
+import { sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import type { Caller, Failure, CallReply, Leg, WaitingTask } from '../model/request.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
@@ -79,7 +79,7 @@ export class RunningTask implements WaitingTask {
 
   get leftMs(): number {
     const { createdAtMs, ttlMs } = this.#record;
-    return Math.max(0, createdAtMs + ttlMs - this.#options.clock.now());
+    return timeLeftMs(this.#options.clock, createdAtMs, ttlMs);
   }
 
   get endsWithProcess(): boolean {

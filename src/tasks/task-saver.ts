@@ -1,5 +1,5 @@
 /** Keeps the record of a task in the store. While the store is away, the process that has the task knows more. */
-import { sleep, type Clock, type Closed } from '../lib/clock.ts';
+import { sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { TaskRecord } from './record.ts';
@@ -57,7 +57,7 @@ export class TaskSaver {
   async keep(): Promise<void> {
     const { key, store, record, clock } = this.#options;
     const { createdAtMs, ttlMs } = record();
-    const leftMs = Math.max(0, createdAtMs + ttlMs - clock.now());
+    const leftMs = timeLeftMs(clock, createdAtMs, ttlMs);
     await store?.keep(key, record(), leftMs + STORED_LONGER_MS);
   }
 

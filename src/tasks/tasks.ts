@@ -2,7 +2,7 @@
  * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does that
  * in its place. It lives with its call, and any replica serves its client.
  */
-import { sleep, type Clock, type Closed } from '../lib/clock.ts';
+import { sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import type { Quota } from '../lib/counts.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { TASK_UNREACHABLE, UNKNOWN_TASK } from '../model/failures.ts';
@@ -250,7 +250,7 @@ export class Tasks implements TaskEngine {
       return owner.boot === boot ? null : { type: 'elsewhere', record: null, holder: owner };
     }
     const record = (await store?.find(key)) ?? null;
-    const leftMs = record === null ? 0 : record.createdAtMs + record.ttlMs - clock.now();
+    const leftMs = record === null ? 0 : timeLeftMs(clock, record.createdAtMs, record.ttlMs);
     if (store === null || record === null || leftMs <= 0) return null;
     if (isTaskOver(record.state)) return { type: 'over', record };
     const claim = await store.claim(key, leftMs);

@@ -75,7 +75,7 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
 /** Lets a task wait for the call from here on. */
 export function giveToTask(call: CallData, task: WaitingTask): void {
   const { limits, origin, services, serverTask } = call;
-  const ageMs = services.clock.now() - origin.startedAtMs;
+  const ageMs = Math.max(0, services.clock.now() - origin.startedAtMs);
   call.limits = limitsOfTask(services, limits, task, ageMs, call.task === null);
   if (call.task === task) return;
   call.feed({ type: 'givenToTask', leftMs: lifeOf(task) });

@@ -2,6 +2,7 @@
  * The exchange of a call with its server: the leased session and the request in flight. What is still being
  * opened when the call is over is freed once it is there.
  */
+import { timeLeftMs } from '../../lib/clock.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -257,8 +258,7 @@ function startToolCall(
 ): CallExchange {
   const { headers, params } = upstreamRequestOf(call, request);
   const { clock } = call.services;
-  const endsAtMs = call.origin.startedAtMs + call.limits.callTtlMs;
-  const ttlMs = Math.max(0, Math.ceil(endsAtMs - clock.now()));
+  const ttlMs = Math.ceil(timeLeftMs(clock, call.origin.startedAtMs, call.limits.callTtlMs));
   const toolCall = { params, ttlMs, demandsTask };
   const taskCall = TaskCall.start({ session, clock, listener }, toolCall, headers);
   taskCall.accepted.catch((error: unknown) => listener.notTaken(asUpstreamFailure(error, true)));

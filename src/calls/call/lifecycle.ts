@@ -1,4 +1,5 @@
 /** How a call begins in this process (started, reattached or replayed), and how the process lets go of it. */
+import { timeLeftMs } from '../../lib/clock.ts';
 import { CALL_CANCELLED, failedCallReply } from '../../model/failures.ts';
 import { ELICITATION_DECLINED, illFormedAnswer } from '../../model/question-failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
@@ -220,5 +221,5 @@ function limitsLeft(
   limits: CallLimits,
   { startedAtMs }: Continuation,
 ): CallLimits {
-  return { ...limits, callTtlMs: Math.max(0, startedAtMs + limits.callTtlMs - clock.now()) };
+  return { ...limits, callTtlMs: timeLeftMs(clock, startedAtMs, limits.callTtlMs) };
 }

@@ -42,7 +42,7 @@ export function limitsFor(
   const { method, params } = request;
   const isNotified = wantsNotifications(request);
   const limits = services.gaps.limitsFor(loggedTarget(method, params), isNotified);
-  const ageMs = services.clock.now() - startedAtMs;
+  const ageMs = Math.max(0, services.clock.now() - startedAtMs);
   if (request.task !== undefined) {
     return limitsOfTask(services, limits, request.task, ageMs, true);
   }

@@ -8,6 +8,23 @@ import { readLease, type LeaseSeal } from './lease-record.ts';
 export const leaseKey = (prefix: string, boot: string) =>
   `${prefix}{${encodeURIComponent(boot)}}:lease`;
 
+/**
+ * Finds out how long a lease still lasts, in ms. If the clock of Redis was set back since it was renewed, it would last longer than
+ * any lease does, and from here on does not.
+ * @returns a negative number if there is none
+ * @throws Error of the Redis client
+ */
+export async function leaseLeftMs(
+  redis: RedisClient,
+  key: string,
+  leaseMs: number,
+): Promise<number> {
+  const leftMs = await redis.pttl(key);
+  if (leftMs <= leaseMs) return leftMs;
+  await redis.pexpire(key, leaseMs);
+  return leaseMs;
+}
+
 /** Adds what the lease of a replica says of its address. @throws Error of the Redis client */
 export async function locate(
   redis: RedisClient,

@@ -11,7 +11,7 @@ import {
   type Directory,
 } from '../../model/directory.ts';
 import { writeLease } from './lease-record.ts';
-import { findLeases, leaseKey, locate } from './leases.ts';
+import { findLeases, leaseKey, leaseLeftMs, locate } from './leases.ts';
 import { Outage } from './outage.ts';
 import { OwnLease } from './own-lease.ts';
 import { UnreleasedClaims } from './unreleased-claims.ts';
@@ -165,7 +165,8 @@ export class RedisDirectory implements Directory {
   }
 
   async renewedAgoMs(boot: string): Promise<number | null> {
-    const leftMs = await this.#run((redis) => redis.pttl(leaseKey(this.#prefix, boot)));
+    const key = leaseKey(this.#prefix, boot);
+    const leftMs = await this.#run((redis) => leaseLeftMs(redis, key, this.#leaseMs));
     if (leftMs >= 0) return Math.max(0, this.#leaseMs - leftMs);
     // Leases expire during an outage, and a failover can lose the newest ones. For the lifetime of a lease after it, a live
     // replica may have no lease because it has not reconnected yet.

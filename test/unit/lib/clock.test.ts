@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { systemClock, TimerQueues } from '../../../src/lib/clock.ts';
+import { systemClock, timeLeftMs, TimerQueues } from '../../../src/lib/clock.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 function queues() {
@@ -93,4 +93,9 @@ test('a timer of 0 ms fires after what is under way, and not if it is cancelled'
     queueMicrotask(() => fired.push('microtask'));
   });
   expect(fired).toEqual(['microtask', 'tick', 'timer']);
+});
+
+test('what is left of a time is never more than all of it, nor less than nothing, wherever the clock is set', () => {
+  const leftAt = (nowMs: number) => timeLeftMs({ now: () => nowMs }, 1_000, 500);
+  expect([leftAt(1_200), leftAt(1_500), leftAt(90_000), leftAt(0)]).toEqual([300, 0, 0, 500]);
 });
