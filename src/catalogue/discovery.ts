@@ -1,14 +1,18 @@
 /**
- * Serves `server/discover` from the legacy `initialize` result, cached and refreshed in the background. A
- * client that waits, or gets an error, falls back to the legacy era, so a stale result beats a late one.
+ * Serves `server/discover` from the legacy `initialize` result, cached and refreshed in the background. A client that
+ * waits, or gets an error, falls back to the legacy era, so a stale result beats a late one, and a vague one beats none.
  */
-import { type Clock, sleep } from '../lib/clock.ts';
+import { type Clock, Closing, sleep } from '../lib/clock.ts';
 import { discoverResult } from '../protocol/translate/edge-result.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { InitializeResult } from '../upstream/session/handshake.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
+import {
+  asUpstreamFailure,
+  UpstreamFailure,
+  type UpstreamFailureCode,
+} from '../upstream/failure.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import { type CallReply, type EdgeRequest, callerKey } from '../model/request.ts';
 import type { Greeting } from '../upstream/legacy-server.ts';
@@ -25,7 +29,9 @@ export interface DiscoveryOptions {
   readonly ttlMs: number;
   /** Waits for a greeting that is on its way. Resolves to `null` if there was none. Never rejects. */
   readonly lastGreeting: () => Promise<Greeting | null>;
-  /** After which time a caller is told what the server said to the gateway itself, in ms. */
+  /** What the server said to the gateway itself, perhaps before it started; `null` if that is unknown. */
+  readonly ownGreeting: () => { readonly result: JsonObject; readonly hasStream: boolean } | null;
+  /** After which time a caller is told what is known without its server, in ms. */
   readonly firstWaitMs: number;
   /** The number of callers whose result is cached. */
   readonly maxCallers: number;
@@ -40,10 +46,17 @@ interface Finding {
 /** After this many times `ttlMs`, cached capabilities are too old to refuse a request because of them. */
 const TTLS_TO_TRUST = 10;
 
+/** What is certain of a server that said nothing: the gateway is for its tools. */
+const CERTAIN = { result: { capabilities: { tools: {} } }, hasStream: false };
+/** The failures that a caller has to know of: others are no reason to say nothing. */
+const DECISIVE: ReadonlySet<UpstreamFailureCode> = new Set(['unauthorized', 'server_is_modern']);
+
 export class Discovery {
   readonly #options: DiscoveryOptions;
   /** By principal and credentials: callers can see different things. */
   readonly #known: LruMap<string, Finding>;
+  /** What callers got whose credentials the server refused. */
+  readonly #refused: LruMap<string, CallReply>;
   readonly #refreshing = new Map<string, Promise<Finding>>();
   readonly #asked = new WeakSet<Session>();
   #hasStream = false;
@@ -51,6 +64,7 @@ export class Discovery {
   constructor(options: DiscoveryOptions) {
     this.#options = options;
     this.#known = new LruMap(options.maxCallers);
+    this.#refused = new LruMap(options.maxCallers);
   }
 
   /** Returns the server's capabilities as this caller saw them, or `null` if they are unknown or too old. */
@@ -64,19 +78,42 @@ export class Discovery {
     return tooOld ? null : known.initialized.capabilities;
   }
 
-  /** Replies to `server/discover`. Never throws, and waits as long as the server may take to respond. */
+  /** Replies to `server/discover` within `firstWaitMs`. Never throws. */
   async discover(request: EdgeRequest): Promise<CallReply> {
     const key = callerKey(request);
-    const known = this.#known.get(key) ?? (await this.#greeted(key, request));
-    if (known !== null) {
+    const known = this.#known.get(key);
+    if (known !== undefined) {
       this.#refreshIfOld(known, key, request);
       return this.#reply(known);
     }
+    const { clock, firstWaitMs } = this.#options;
+    const over = new Closing();
+    const late = sleep(clock, firstWaitMs, over).then(() => this.#replyWithoutServer(key));
+    const reply = await Promise.race([this.#find(key, request), late]);
+    over.abort();
+    return reply ?? this.#replyWithoutServer(key);
+  }
+
+  /** Asks the server. Never rejects. @returns `null` if that says nothing of this caller */
+  async #find(key: string, request: EdgeRequest): Promise<CallReply | null> {
     try {
-      return this.#reply(await this.#lookFirst(key, request));
+      const found = (await this.#greeted(key, request)) ?? (await this.#refresh(key, request));
+      this.#refused.delete(key);
+      return this.#reply(found);
     } catch (error) {
-      return { kind: 'failed', failure: failureOfRequest(asUpstreamFailure(error, false)) };
+      const failure = asUpstreamFailure(error, false);
+      const reply: CallReply = { kind: 'failed', failure: failureOfRequest(failure) };
+      if (failure.code === 'unauthorized') this.#refused.set(key, reply);
+      return DECISIVE.has(failure.code) ? reply : null;
     }
+  }
+
+  /** Replies with what this caller was told last, or what the gateway itself was told, or what is certain. */
+  #replyWithoutServer(key: string): CallReply {
+    const refused = this.#refused.get(key);
+    if (refused !== undefined) return refused;
+    const { result, hasStream } = this.#options.ownGreeting() ?? CERTAIN;
+    return this.#discovered(result, hasStream, 0);
   }
 
   /** Takes over what the server said in its greeting to a caller with these credentials, such as at the start. */
@@ -86,23 +123,6 @@ export class Discovery {
     const finding = this.#findingOf(greeting);
     this.#known.set(key, finding);
     return finding;
-  }
-
-  /** Asks the server. If that takes long, what it said to the gateway itself is better than nothing. */
-  async #lookFirst(key: string, request: EdgeRequest): Promise<Finding> {
-    const { clock, firstWaitMs, lastGreeting } = this.#options;
-    const found = this.#refresh(key, request);
-    const over = new AbortController();
-    const late = sleep(clock, firstWaitMs, over.signal)
-      .then(lastGreeting)
-      // What another caller was told is not for this one.
-      .then((greeting) => (greeting?.headers === '{}' ? this.#findingOf(greeting) : found));
-    late.catch(() => {});
-    try {
-      return await Promise.race([found, late]);
-    } finally {
-      over.abort();
-    }
   }
 
   #findingOf({ initialized, hasStream }: Greeting): Finding {
@@ -153,12 +173,16 @@ export class Discovery {
     return session.canPush;
   }
 
-  #reply(known: Finding): CallReply {
-    const { supportedVersions, offersTasks, ttlMs, pool } = this.#options;
-    const result = discoverResult(known.initialized.raw, {
+  #reply({ initialized, canPush }: Finding): CallReply {
+    return this.#discovered(initialized.raw, canPush, this.#options.ttlMs);
+  }
+
+  #discovered(initialized: JsonObject, canPush: boolean, ttlMs: number): CallReply {
+    const { supportedVersions, offersTasks, pool } = this.#options;
+    const result = discoverResult(initialized, {
       supportedVersions: supportedVersions(),
       ttlMs,
-      canReceiveNotifications: known.canPush && pool.canListen,
+      canReceiveNotifications: canPush && pool.canListen,
       offersTasks,
     });
     return { kind: 'result', result };

@@ -73,7 +73,7 @@ export class ModernEndpoint {
     if (caller === null) return void reply.hijack();
     const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
     const serve = () => this.#serve(raw, reply.raw, bytes, caller, null);
-    if (await route.isModern(caller)) {
+    if (await route.isModern(caller, raw.headers['mcp-method'])) {
       return route.passThrough(request, reply, async () => {
         const { type } = this.#options.read(raw, bytes, caller);
         return type === 'request' && (await route.isLegacyNow(caller)) ? serve : null;
@@ -102,7 +102,7 @@ export class ModernEndpoint {
     const found = this.#route.identify(request);
     const caller = callerOrRefuse(found instanceof Promise ? await found : found, response);
     if (caller === null) return;
-    const isModern = this.#route.isModern(caller);
+    const isModern = this.#route.isModern(caller, request.headers['mcp-method']);
     if (isModern instanceof Promise ? await isModern : isModern)
       return framework(request, response);
     this.#options.beforeBody(response);

@@ -1,5 +1,5 @@
 /** What the edge needs from the rest of the gateway: the services of one route, and the settings of an endpoint. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Closed } from '../lib/clock.ts';
 import type { Caller, CallerRefusal, CallReply, EdgeRequest, Leg } from '../model/request.ts';
@@ -15,8 +15,14 @@ import type { ResponseSettings, SentResponse } from './response-writer.ts';
 export interface EdgeRoute {
   readonly id: string;
   readonly path: string;
-  /** Tells whether the server is modern itself, so that nothing is translated. Never rejects. */
-  readonly isModern: (caller: Caller) => boolean | Promise<boolean>;
+  /**
+   * Tells whether the server is modern itself, so that nothing is translated. Never rejects.
+   * @param method of the request, as its headers say
+   */
+  readonly isModern: (
+    caller: Caller,
+    method: IncomingHttpHeaders[string],
+  ) => boolean | Promise<boolean>;
   /** Never rejects. */
   readonly identify: (
     request: IncomingMessage,

@@ -3,11 +3,14 @@
  * of them.
  * It is optional: without it a gateway serves all that its own memory and the pointers allow.
  */
-import type { CallId, HomeId, TaskKey } from '../protocol/ids.ts';
+import type { CallId, GreetingId, HomeId, TaskKey } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
 /** What one replica has at a time: a call, a task, or the home of a caller. */
 export type Claimable = CallId | HomeId | TaskKey;
+
+/** What bytes are kept for. */
+export type Keepable = Claimable | GreetingId;
 
 /** The result of a claim. `epoch` grows each time the holder changes, and `release` needs it. */
 export type Claim =
@@ -50,10 +53,10 @@ export interface Directory {
   renewedAgoMs(boot: string): Promise<number | null>;
   /** Ends the lease of another replica, which is known to be dead. */
   endLease(boot: string): Promise<void>;
-  /** Stores sealed bytes for `ttlMs`: the outcome of a call, a task, or the session of a home. */
-  keep(id: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void>;
+  /** Stores sealed bytes for `ttlMs`: the outcome of a call, a task, the session of a home, or what a server said. */
+  keep(id: Keepable, sealed: Uint8Array, ttlMs: number): Promise<void>;
   /** Returns the bytes that `keep` stored, or `null`. */
-  kept(id: Claimable): Promise<Uint8Array | null>;
+  kept(id: Keepable): Promise<Uint8Array | null>;
   /** Deletes what `keep` stored. */
   forget(id: Claimable): Promise<void>;
   /**

@@ -10,6 +10,8 @@ export type CallId = Branded<string, 'CallId'>;
 export type HomeId = Branded<string, 'HomeId'>;
 /** Our id of one task, from which the id that clients see is sealed: 128 random bits, base64url. */
 export type TaskKey = Branded<string, 'TaskKey'>;
+/** Our id of what one server said to the gateway: a digest, equal in all replicas. */
+export type GreetingId = Branded<string, 'GreetingId'>;
 /** The JSON-RPC id of a request that a modern client sent us. */
 export type ClientRequestId = Branded<string | number | ExactNumber, 'ClientRequestId'>;
 /** The JSON-RPC id of a request that we sent to a legacy server. */
@@ -25,8 +27,10 @@ export type InputKey = Branded<string, 'InputKey'>;
 
 export const callId = (value: string): CallId => value as CallId;
 export const homeId = (value: string): HomeId => value as HomeId;
-/** Tells the id of a home from those of calls and tasks. */
-export const isHomeId = (id: CallId | HomeId | TaskKey): id is HomeId => id.startsWith('home:');
+/** Tells the id of a home from the others. */
+export const isHomeId = (id: CallId | HomeId | TaskKey | GreetingId): id is HomeId =>
+  id.startsWith('home:');
+export const greetingId = (value: string): GreetingId => value as GreetingId;
 export const taskKey = (value: string): TaskKey => value as TaskKey;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;

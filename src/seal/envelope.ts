@@ -16,6 +16,7 @@ const TYPES: Readonly<Record<KeyPurpose, string>> = {
   home: 'mrtr-home+jwe',
   task: 'mrtr-task+jwe',
   lease: 'mrtr-lease+jwe',
+  greeting: 'mrtr-greeting+jwe',
 };
 
 /** Where a sealed text is put: among those of its purpose, it opens nowhere else. */

@@ -28,7 +28,7 @@ export interface KeySource {
   readonly all: readonly SecretKey[];
 }
 
-export type KeyPurpose = 'seal' | 'relay' | 'frames' | 'home' | 'task' | 'lease';
+export type KeyPurpose = 'seal' | 'relay' | 'frames' | 'home' | 'task' | 'lease' | 'greeting';
 
 /** A derived key. */
 export interface RingKey {

@@ -40,7 +40,10 @@ export interface LegacyServer {
   askAgain(headers: CallerHeaders): void;
   /** Finds out from a response what the server speaks. Throws UpstreamFailure. */
   greet(headers: CallerHeaders): Promise<ServerKind>;
-  /** Waits for a greeting that is on its way. Resolves to the last one, or `null`. Never rejects. */
+  /**
+   * Waits for a greeting that is on its way. Resolves to the last one, or to `null` if there is none or the server is modern.
+   * Never rejects.
+   */
   lastGreeting(): Promise<Greeting | null>;
   /** Opens a session for a client. Throws UpstreamFailure. */
   openSession(request: SessionRequest): Promise<Session>;
@@ -91,6 +94,8 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly onOutcome?: (outcome: number | UpstreamFailure) => void;
   /** Called when it is found out what the server speaks, and again when that has changed. */
   readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
+  /** Called with what the server says of itself to the gateway, which has no credentials of a caller. */
+  readonly onGreeted?: (greeting: Greeting) => void;
   /** Called once for a server that speaks both eras and offers more in the modern one. */
   readonly onOnlyModern?: (offerings: readonly Offering[]) => void;
   /** Called when it took long to find out what the server speaks. */
@@ -111,6 +116,9 @@ export interface Greeting {
   /** Whether it offered a standalone stream. */
   readonly hasStream: boolean;
 }
+
+/** The headers of the gateway's own greetings. */
+export const OWN_HEADERS = '{}';
 
 export interface SessionRequest {
   readonly profile: ClientProfile;

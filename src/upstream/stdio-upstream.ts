@@ -7,11 +7,12 @@ import type { LegacyRevision } from '../protocol/meta.ts';
 
 import { AskingStyleDetector, BroadcastDetector } from './discovery/broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
-import type {
-  Greeting,
-  LegacyServer,
-  SessionCapacityOptions,
-  SessionRequest,
+import {
+  OWN_HEADERS,
+  type Greeting,
+  type LegacyServer,
+  type SessionCapacityOptions,
+  type SessionRequest,
 } from './legacy-server.ts';
 import type { IncomingOptions } from './session/incoming.ts';
 import { Session } from './session/session.ts';
@@ -44,6 +45,8 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
   readonly onDropped?: IncomingOptions['onDropped'];
   /** Called with each session that was opened for a caller. */
   readonly onSession?: (session: Session, transport: 'stdio') => void;
+  /** Called with what the server says of itself to the gateway. */
+  readonly onGreeted?: (greeting: Greeting) => void;
   /** Called when the server was seen to work. */
   readonly onDetected?: (kind: 'stdio', cause: 'configured') => void;
   readonly onProcess?: (event: ProcessEvent) => void;
@@ -136,7 +139,8 @@ export class StdioUpstream implements LegacyServer {
     });
     const { initializeResult: initialized, canPush: hasStream } = session;
     // No credentials of callers reach a process.
-    this.#lastGreeting = { headers: '{}', initialized, hasStream };
+    this.#lastGreeting = { headers: OWN_HEADERS, initialized, hasStream };
+    this.#options.onGreeted?.(this.#lastGreeting);
     this.#options.onDetected?.('stdio', 'configured');
     const ended = session.close().finally(() => {
       leave?.();

@@ -22,6 +22,8 @@ import type { PublicServices } from '../shared-services.ts';
 
 /** How long a request waits until it is known what the server speaks. */
 const ERA_WAIT_MS = 3_000;
+/** The same for `server/discover`, which finds that out as well, and says what is certain if that takes longer. */
+const DISCOVER_ERA_WAIT_MS = 100;
 /** How many bytes wait for a slow client before the gateway stops reading from the server. */
 const MAX_BUFFERED_BYTES = 256 * 1024;
 
@@ -38,12 +40,13 @@ export function edgeRoute(
   return {
     id,
     path,
-    isModern: ({ headers }) => {
+    isModern: ({ headers }, method) => {
       upstream.askAgain(headers);
       const known = upstream.knownKind;
       if (known !== null) return known === 'modern';
       const kind = upstream.detect(headers).catch(() => null);
-      const found = Promise.race([kind, sleep(clock, ERA_WAIT_MS)]);
+      const waitMs = method === 'server/discover' ? DISCOVER_ERA_WAIT_MS : ERA_WAIT_MS;
+      const found = Promise.race([kind, sleep(clock, waitMs)]);
       const isModern = found.then((era) => era === 'modern');
       return pending.add(isModern, false).finally(openResponses.open());
     },
@@ -54,7 +57,7 @@ export function edgeRoute(
     },
     identify: callers.identify,
     capabilities: (request) => route.discovery.capabilitiesFor(request),
-    discover: (request) => pending.add(route.discovery.discover(request), STOPPED_REPLY),
+    discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => {
       const list = () => route.catalogue.lists.list(request, closed);
       return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED_REPLY);

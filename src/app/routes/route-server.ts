@@ -9,11 +9,13 @@ import { SessionPool } from '../../sessions/session-pool.ts';
 import { Availability } from '../../upstream/discovery/availability.ts';
 import type { Attributes } from '../../ops/tracing.ts';
 import type {
+  Greeting,
   LegacyServer,
   ServerKind,
   SessionCapacityOptions,
 } from '../../upstream/legacy-server.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { ownGreetingOf, type OwnGreeting } from '../replica/own-greeting.ts';
 import type { SharedServices } from '../shared-services.ts';
 import { maxSessions, nameOfServer } from '../settings.ts';
 import { VERSION } from '../../lib/program.ts';
@@ -38,6 +40,8 @@ export interface RouteServer {
   readonly http: HttpServer | null;
   readonly pool: SessionPool;
   readonly availability: Availability;
+  /** What the server said to the gateway itself. */
+  readonly ownGreeting: OwnGreeting;
   /** Called with the method of each change that the server tells. */
   readonly listeners: Set<(method: string) => void>;
   /** Puts settings of its route in force that concern its sessions, and that can change without them. */
@@ -56,7 +60,9 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const listeners: RouteServer['listeners'] = new Set();
   const max = maxSessions(config);
   let leftForMs = config.parking.ttlMs;
+  const ownGreeting = ownGreetingOf(route, nameOfServer(config.upstream), shared);
   const { server: upstream, http } = createLegacyServer(config, shared, {
+    onGreeted: (greeting) => ownGreeting.note(greeting),
     hasOneSession: max === 1,
     reserveOnlySession: () => pool.reserveOnlySession(),
     onChange: (method) => {
@@ -88,7 +94,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
   const claimHomesAgain = () => void placement?.claimAgain();
-  return { upstream, http, pool, availability, listeners, use, claimHomesAgain };
+  return { upstream, http, pool, availability, ownGreeting, listeners, use, claimHomesAgain };
 }
 
 /** Returns what the operator gives to the server that can be a secret. */
@@ -146,6 +152,7 @@ export interface HttpServer {
 }
 
 interface FromRoute extends SessionCapacityOptions {
+  readonly onGreeted: (greeting: Greeting) => void;
   /** Called with the method of each change that the server tells. */
   readonly onChange: (method: string) => void;
 }

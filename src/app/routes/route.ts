@@ -53,7 +53,8 @@ export function isHttpRoute(route: Route): route is HttpRoute {
 }
 
 const DISCOVER_TTL_MS = 60_000;
-const DISCOVER_FIRST_WAIT_MS = 3_000;
+/** With the time until the era is known at most, half a second: some clients wait no longer. */
+const DISCOVER_FIRST_WAIT_MS = 350;
 const MAX_RESOURCES_PER_LISTENER = 100;
 
 /**
@@ -108,7 +109,7 @@ export function createRoute(
 }
 
 function createDiscovery(
-  { upstream, pool }: RouteServer,
+  { upstream, pool, ownGreeting }: RouteServer,
   offersTasks: boolean,
   shared: SharedServices,
 ): Discovery {
@@ -119,6 +120,7 @@ function createDiscovery(
     supportedVersions: () => supportedVersions(shared.config, upstream),
     ttlMs: DISCOVER_TTL_MS,
     lastGreeting: () => upstream.lastGreeting(),
+    ownGreeting: () => ownGreeting.latest,
     firstWaitMs: DISCOVER_FIRST_WAIT_MS,
     maxCallers: MAX_CACHED_CALLERS,
   });

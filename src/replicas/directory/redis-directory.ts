@@ -9,6 +9,7 @@ import {
   type Claim,
   type Claimable,
   type Directory,
+  type Keepable,
 } from '../../model/directory.ts';
 import { writeLease } from './lease-record.ts';
 import { findLeases, leaseKey, leaseLeftMs, locate } from './leases.ts';
@@ -182,17 +183,12 @@ export class RedisDirectory implements Directory {
     await this.#run((redis) => redis.del(leaseKey(this.#prefix, boot)));
   }
 
-  async keep(call: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void> {
-    const set = [
-      this.#callKey(call, 'outcome'),
-      Buffer.from(sealed),
-      'PX',
-      wholeMs(ttlMs),
-    ] as const;
-    await this.#run((redis) => redis.set(...set));
+  async keep(call: Keepable, sealed: Uint8Array, ttlMs: number): Promise<void> {
+    const [key, bytes] = [this.#callKey(call, 'outcome'), Buffer.from(sealed)];
+    await this.#run((redis) => redis.set(key, bytes, 'PX', wholeMs(ttlMs)));
   }
 
-  async kept(call: Claimable): Promise<Uint8Array | null> {
+  async kept(call: Keepable): Promise<Uint8Array | null> {
     return this.#run((redis) => redis.getBuffer(this.#callKey(call, 'outcome')));
   }
 
@@ -344,7 +340,7 @@ export class RedisDirectory implements Directory {
   }
 
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */
-  #callKey(call: Claimable, name: 'claim' | 'epoch' | 'outcome'): string {
+  #callKey(call: Keepable, name: 'claim' | 'epoch' | 'outcome'): string {
     return `${this.#prefix}{${call}}:${isHomeId(call) ? KEYS_OF_HOMES[name] : name}`;
   }
 }

@@ -12,7 +12,12 @@ import { asUpstreamFailure } from '../failure.ts';
 import { readListings, type List } from './listings.ts';
 import { type ModernSide, onlyModern, type Side } from './modern-side.ts';
 import { FREED_AFTER_MS } from './one-session.ts';
-import type { Greeting, SessionRequest, UpstreamOptions } from '../legacy-server.ts';
+import {
+  OWN_HEADERS,
+  type Greeting,
+  type SessionRequest,
+  type UpstreamOptions,
+} from '../legacy-server.ts';
 import type { Session } from '../session/session.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 
@@ -86,11 +91,11 @@ export class Greetings {
 
   /**
    * Waits for a greeting that is on its way, and returns what the server said of itself in the last one, or `null`.
-   * Never rejects.
+   * What a modern server says in a handshake is not for its clients. Never rejects.
    */
   async lastGreeting(): Promise<Greeting | null> {
     await this.#greeting?.kind.catch(() => {});
-    return this.#lastGreeting;
+    return this.#greeted === 'modern' ? null : this.#lastGreeting;
   }
 
   /**
@@ -168,7 +173,9 @@ export class Greetings {
         const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
         const session = await this.#server.open(kind, request);
         const { initializeResult: initialized, canPush: hasStream } = session;
-        this.#lastGreeting = { headers: JSON.stringify(headers), initialized, hasStream };
+        const greeting = { headers: JSON.stringify(headers), initialized, hasStream };
+        this.#lastGreeting = greeting;
+        if (greeting.headers === OWN_HEADERS) this.#options.onGreeted?.(greeting);
         return session;
       },
       modern: (isAwaited) =>

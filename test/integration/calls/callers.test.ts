@@ -171,7 +171,8 @@ test('a server that refuses the caller’s credentials says so to the caller, wo
 });
 
 // Rule discover-8 (authorization, "Error Handling"): Credentials that the server refuses get its status (401
-// or 403) and its challenge, as with any other request, and decide nothing for other callers.
+// or 403) and its challenge, as with any other request, and decide nothing for other callers. If the server says nothing
+// in time, what it said of these credentials last counts.
 test('a server that wants credentials for everything is found out with those of the first who has some', async () => {
   const challenge = 'Bearer resource_metadata="https://mcp.example/.well-known/x"';
   const server = await ScriptedServer.start(({ method, headers, body }, response) => {

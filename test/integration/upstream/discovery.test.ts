@@ -68,7 +68,8 @@ function discoveryOf(server: ScriptedServer, clock: ManualClock): Discovery {
     supportedVersions: () => ['2026-07-28'],
     ttlMs: TTL_MS,
     lastGreeting: () => upstream.lastGreeting(),
-    firstWaitMs: 3_000,
+    ownGreeting: () => null,
+    firstWaitMs: 350,
     maxCallers: 10,
   });
 }
@@ -101,11 +102,11 @@ test('the last good reply is given at once while the server is down', async () =
   expect(await discovery.discover(REQUEST)).toEqual(good);
 });
 
-// Rule discover-7: A caller for whom nothing is known yet gets what the server said in its last `initialize` result,
-// such as that of the start, if that request carried the same credentials. Otherwise it waits for the server: for 3 s
-// if the gateway already knows the server from a handshake of its own, else for as long as `upstream.headersTimeout`
-// allows. Then the response is 200, -32603 with `data.reason: "upstream_timeout"`.
-test('a caller without an earlier reply waits as long as the server may take, and then gets an in-band error', async () => {
+// Rule discover-7: The response comes within 500 ms. A caller to whom the server says nothing in that time, or who gets an error
+// from it, is told what the server said in its last `initialize` result without credentials of a caller: to the gateway itself,
+// or, with Redis, to one before it. If nothing is known, it is told what is certain: `2026-07-28`, and tools. Both are not to be
+// kept (`ttlMs: 0`).
+test('a caller without an earlier reply waits for 350 ms, and then gets what is certain', async () => {
   const server = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
   const discovery = discoveryOf(server, clock);
@@ -114,15 +115,24 @@ test('a caller without an earlier reply waits as long as the server may take, an
     answer = given;
   });
   await server.saw(({ body }) => body?.method === 'initialize');
-  clock.advance(TTL_MS - 1);
+  clock.advance(349);
   await nextTurn();
   expect(answer).toBeNull();
   clock.advance(1);
   await asked;
-  expect(answer).toMatchObject({
-    kind: 'failed',
-    failure: { httpStatus: 200, error: { code: -32603, data: { reason: 'upstream_timeout' } } },
+  expect(answer).toEqual({
+    kind: 'result',
+    result: {
+      resultType: 'complete',
+      supportedVersions: ['2026-07-28'],
+      capabilities: { tools: {} },
+      ttlMs: 0,
+      cacheScope: 'private',
+    },
   });
+  expect(discovery.capabilitiesFor(REQUEST)).toBeNull();
+  // The session that is being opened ends with the test.
+  clock.advance(TTL_MS);
 });
 
 // Rule discover-9 (caching, "Cache Scope"): What is known is kept by caller and credentials, and never returned to

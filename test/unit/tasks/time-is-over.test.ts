@@ -6,6 +6,7 @@ import { randomId } from '../../../src/lib/crypto.ts';
 import {
   DirectoryUnavailable,
   type Claimable,
+  type Keepable,
   type ClaimStore,
 } from '../../../src/model/directory.ts';
 import type { Promotion } from '../../../src/model/request.ts';
@@ -27,7 +28,7 @@ const PROMOTION: Promotion = { afterMs: 1_000, onQuestion: true, ttlMs: TTL_MS }
 
 /** A store of this test, and what is in it. */
 function memoryStore() {
-  const kept = new Map<Claimable, Uint8Array>();
+  const kept = new Map<Keepable, Uint8Array>();
   const claims = new Set<Claimable>();
   const store: ClaimStore = {
     claim: async (id) => {
