@@ -1,5 +1,5 @@
 /** A gateway, created from its configuration: started, drained, closed. */
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { pathOf } from '../lib/http.ts';
 import type { Config } from '../config/schema.ts';
@@ -14,7 +14,7 @@ import { logListening } from './listening-log.ts';
 import { lookEverywhere, OtherGateways, type LiveProcess, type LiveView } from './live/others.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
-import { PublicListener } from './public/public-listener.ts';
+import { PublicListener, type ConnectionPolicy } from './public/public-listener.ts';
 import { ProcessReadiness, readinessAtStart } from './readiness.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
@@ -140,8 +140,10 @@ export async function openGateway(
   const services = await openServices(config, telemetry, shares);
   const { shared } = services;
   const { clock, log, openResponses, replica } = shared;
-  const listener = new PublicListener({ ...CLIENT_TIMEOUTS, ...timeouts }, stalledLog(shared));
-  limitConnections(listener.server, shared);
+  const listener = new PublicListener(
+    { ...CLIENT_TIMEOUTS, ...timeouts },
+    connectionPolicy(shared),
+  );
   const generations = new Generations(routes, services, listener);
   const first = await generations.create(config);
   generations.commit(first);
@@ -229,27 +231,18 @@ export async function openGateway(
   };
 }
 
-/** Creates a function to call with each request whose response is cut, since its client reads nothing of it. */
-function stalledLog({ clock, log }: SharedServices): (request: IncomingMessage) => void {
-  return throttledLog(clock, ({ url, socket: { remoteAddress: client } }, requests) => {
-    log.event('edge.client_stalled', { path: pathOf(url), ...(client && { client }), requests });
-  });
-}
-
-/** Limits the connections of all processes that share the counts, and logs that some are refused. */
-function limitConnections(server: Server, shared: SharedServices): void {
-  const { counts } = shared;
-  // Node.js reads it for each new connection, and compares it with those of this process.
-  Object.defineProperty(server, 'maxConnections', {
-    get: () => Math.max(0, shared.config.limits.maxConnections - counts.elsewhere('connections')),
-  });
-  const report = throttledLog<string | undefined>(shared.clock, (client, refused) =>
-    shared.log.event('edge.connection_limit', { refused, ...(client && { client }) }),
-  );
-  // The client sees that the connection is closed, and nothing else.
-  server.on('drop', (dropped) => report(dropped?.remoteAddress));
-  server.on('connection', (socket) => {
-    counts.add('connections', 1);
-    socket.once('close', () => counts.add('connections', -1));
-  });
+/** Limits the connections of all processes that share the counts, and logs that some are refused or cut. */
+function connectionPolicy(shared: SharedServices): ConnectionPolicy {
+  const { counts, clock, log } = shared;
+  return {
+    max: () => shared.config.limits.maxConnections - counts.elsewhere('connections'),
+    counted: (change) => counts.add('connections', change),
+    refused: throttledLog<string | undefined>(clock, (client, refused) =>
+      log.event('edge.connection_limit', { refused, ...(client && { client }) }),
+    ),
+    stalled: throttledLog<IncomingMessage>(clock, ({ url, socket }, requests) => {
+      const { remoteAddress: client } = socket;
+      log.event('edge.client_stalled', { path: pathOf(url), ...(client && { client }), requests });
+    }),
+  };
 }

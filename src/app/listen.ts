@@ -15,14 +15,20 @@ export async function listen(
   app: FastifyInstance,
   at: ListenAddress,
   setting: string,
-  options: { readonly reusePort?: boolean } = {},
 ): Promise<string> {
   try {
-    await app.listen({ host: at.host, port: at.port, ...options });
+    await app.listen({ host: at.host, port: at.port });
   } catch (error) {
     throw startFailureOf(error, at, setting);
   }
   return originOf(app.server, at);
+}
+
+export interface ListenOptions {
+  /** Whether several processes listen on the port. */
+  readonly reusePort?: boolean;
+  /** The address of the host, if it is known already. */
+  readonly host?: string;
 }
 
 /** Makes a server listen, as `listen` does an application. */
@@ -30,9 +36,10 @@ export async function listenAt(
   server: Server,
   at: ListenAddress,
   setting: string,
+  options: ListenOptions = {},
 ): Promise<string> {
   try {
-    server.listen(at.port, at.host);
+    server.listen({ host: at.host, port: at.port, ...options });
     await once(server, 'listening');
   } catch (error) {
     throw startFailureOf(error, at, setting);

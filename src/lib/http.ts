@@ -1,6 +1,8 @@
 /** HTTP as several folders use it: the framework, names of this machine, responses on their way, and how they are written. */
 import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { FastifyServerOptions } from 'fastify';
+import { systemClock } from './clock.ts';
 
 /** No route has a JSON schema: without this, the framework loads ajv and fast-json-stringify when it starts. */
 export const WITHOUT_SCHEMAS = {
@@ -52,22 +54,47 @@ export class OpenResponses {
   }
 }
 
+/** How often a connection is looked at in the time after which it counts as stalled. */
+const LOOKS = 12;
+
 /**
- * Closes the connection if bytes of this response wait and the client reads none of them. A stream with
- * nothing to send can stay silent.
- * @param afterMs how long the client can read nothing, in ms
- * @param onCut called before it is closed for that
+ * Finds connections whose peer reads nothing of what waits for it. Node.js fires a timeout only if no byte has moved since it
+ * looked last, and looks at the end of each timeout: one timeout of the whole time takes up to twice as long.
  */
-export function cutWhenStalled(
-  response: ServerResponse,
-  afterMs: number,
-  onCut: () => void = () => {},
-): void {
-  // The progress of a write counts as socket activity, so the timeout means that there was none.
-  response.setTimeout(afterMs, () => {
-    if (response.writableLength === 0) return;
-    onCut();
-    response.destroy();
+export class StallWatch {
+  /** The timeout that sockets must have, in ms. It is also how much later than promised a stall can be found. */
+  readonly lookEveryMs: number;
+  readonly #stalls = new WeakMap<Socket, { looks: number; lastMs: number }>();
+
+  /** @param afterMs how long the peer can read nothing, in ms */
+  constructor(afterMs: number) {
+    this.lookEveryMs = Math.ceil(afterMs / LOOKS);
+  }
+
+  /** Call it at each timeout of a socket. @returns whether bytes have waited for the whole time, and none of them moved */
+  isStalled(socket: Socket): boolean {
+    // A stream with nothing to send can stay silent.
+    if (socket.writableLength === 0) return false;
+    const now = systemClock.elapsed();
+    const before = this.#stalls.get(socket);
+    // Otherwise bytes moved, and the timer began again.
+    const isNext = before !== undefined && now - before.lastMs < 1.5 * this.lookEveryMs;
+    const looks = isNext ? before.looks + 1 : 1;
+    this.#stalls.set(socket, { looks, lastMs: now });
+    socket.setTimeout(this.lookEveryMs);
+    return looks >= LOOKS;
+  }
+}
+
+/**
+ * Closes the connection of a response if its client reads nothing of it.
+ * @param afterMs how long the client can read nothing, in ms
+ */
+export function cutWhenStalled(response: ServerResponse, afterMs: number): void {
+  const stalls = new StallWatch(afterMs);
+  response.setTimeout(stalls.lookEveryMs, () => {
+    const { socket } = response;
+    if (socket !== null && stalls.isStalled(socket)) response.destroy();
   });
 }
 

@@ -97,9 +97,9 @@ export async function createPublicApp(
   };
 }
 
-/** Creates the HTTP framework. It cuts responses that their client does not read. */
-function createFramework({ config, connections }: PublicServices): FastifyInstance {
-  const app = fastify({
+/** Creates the HTTP framework. */
+function createFramework({ config }: PublicServices): FastifyInstance {
+  return fastify({
     logger: false,
     schemaController: WITHOUT_SCHEMAS,
     bodyLimit: config.limits.maxBodyBytes,
@@ -108,11 +108,6 @@ function createFramework({ config, connections }: PublicServices): FastifyInstan
     return503OnClosing: false,
     exposeHeadRoutes: false,
   });
-  app.addHook('onRequest', ({ raw: request }, { raw: response }, next) => {
-    connections.cutWhenStalled(request, response);
-    next();
-  });
-  return app;
 }
 
 /** Creates what checks HTTP, `Host` and `Origin` of every request. */

@@ -10,7 +10,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { Socket } from 'node:net';
-import { cutWhenStalled } from '../../lib/http.ts';
+import { StallWatch } from '../../lib/http.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { refusalBody } from '../response-writer.ts';
 
@@ -59,8 +59,7 @@ interface ClientExchange {
 
 /** The connections of clients, with their requests that have no response yet. */
 export class ClientConnections {
-  /** How long bytes can wait for a client that reads nothing, in ms. */
-  readonly #writeStallMs: number;
+  readonly #stalls: StallWatch;
   readonly #onStalled: (request: IncomingMessage) => void;
   /** The last exchange of a connection, after those before it whose response is not sent. */
   readonly #exchanges = new WeakMap<Socket, ClientExchange[]>();
@@ -71,16 +70,15 @@ export class ClientConnections {
    * @param onStalled called with the request whose response is cut for that
    */
   constructor(writeStallMs: number, onStalled: (request: IncomingMessage) => void) {
-    this.#writeStallMs = writeStallMs;
+    this.#stalls = new StallWatch(writeStallMs);
     this.#onStalled = onStalled;
   }
 
   /**
-   * Takes over the requests of a server.
+   * Takes over the requests of a server, and what its parser rejects.
    * @param serve called with each request
    */
   attach(server: Server, serve: RequestListener): void {
-    server.removeAllListeners('request');
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       this.#track(request, response);
       serve(request, response);
@@ -89,19 +87,15 @@ export class ClientConnections {
       this.#waitForContinue.add(response);
       server.emit('request', request, response);
     });
-    // The progress of a write counts as activity, so that a timeout means that there was none.
-    server.setTimeout(this.#writeStallMs, (socket: Socket) => {
-      // A stream with nothing to send can stay silent.
-      const isStalled = socket.writableLength > 0;
+    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+      this.#refuse(error, socket);
+    });
+    server.setTimeout(this.#stalls.lookEveryMs, (socket: Socket) => {
+      const isStalled = this.#stalls.isStalled(socket);
       const unread = isStalled ? this.#unfinishedOf(socket)[0] : undefined;
       if (unread !== undefined) this.#onStalled(unread.request);
       if (isStalled || this.#isIdle(socket)) socket.destroy();
     });
-  }
-
-  /** Cuts a response whose client reads nothing of what waits for it. The framework sets a timeout of its own for each. */
-  cutWhenStalled(request: IncomingMessage, response: ServerResponse): void {
-    cutWhenStalled(response, this.#writeStallMs, () => this.#onStalled(request));
   }
 
   /**
@@ -113,7 +107,7 @@ export class ClientConnections {
   }
 
   /** Sends an error of the HTTP parser if the client can still take it for its own, and closes the connection. */
-  refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  #refuse(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code === 'ECONNRESET' || socket.destroyed) return;
     if (!socket.writable || this.#wouldBeMisread(socket)) {
       socket.destroy();

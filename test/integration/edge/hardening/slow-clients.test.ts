@@ -152,7 +152,7 @@ describe('a client that does not read', () => {
     });
 
   // Rule http-10: A client that reads is never disconnected, however slowly it reads. One that reads nothing for 60 s
-  // while data waits for it counts as gone: its call is cancelled upstream, and the log says so
+  // while data waits for it counts as gone, 5 s later at most: its call is cancelled upstream, and the log says so
   // (`edge.client_stalled`). A listener is disconnected as well when 256 KiB wait for it, since the stream of its server is
   // shared and cannot be paused.
   test('its stream is cut after a while, and the call cancelled', async () => {
@@ -164,6 +164,20 @@ describe('a client that does not read', () => {
     client.destroy();
     await expectIdle(field);
     expect(field.gateway.log.named('edge.client_stalled')).toEqual([STALLED]);
+  });
+
+  // Rule http-10.
+  test('it is cut once it has read nothing for the time that is promised, and not after twice that', async () => {
+    const writeStallMs = 2_000;
+    const field = await ground({ timeouts: { writeStallMs } }, flood);
+    const { client, server } = await openBoth(field.url);
+    client.pause();
+    const sentMs = performance.now();
+    client.write(wantsProgress());
+    await closed(server);
+    const afterMs = performance.now() - sentMs;
+    expect(afterMs).toBeGreaterThanOrEqual(writeStallMs - 1);
+    expect(afterMs).toBeLessThan(1.5 * writeStallMs);
   });
 
   // Rule http-10.
