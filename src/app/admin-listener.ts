@@ -1,7 +1,8 @@
 /** The admin listener of a gateway, if one is configured. */
+import { isIP } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
-import { isAllowedHost } from '../edge/http/guard.ts';
+import { hostName } from '../edge/http/guard.ts';
 import type { Clock } from '../lib/clock.ts';
 import { isLoopbackHost } from '../lib/http.ts';
 import { createAdmin, type AdminSource } from '../ops/admin.ts';
@@ -28,8 +29,22 @@ export class AdminListener {
   }
 }
 
-/** Creates the check of the `Host`. */
-function knownHosts({ host }: ListenAddress): (name: string) => boolean {
-  const policy = { allowedOrigins: [], allowedHosts: [], onLoopback: isLoopbackHost(host) };
-  return (name) => isAllowedHost(name, policy);
+/**
+ * Names that no web page can point at this machine: without a dot, or of domains that the public DNS does not have (RFC 6762,
+ * RFC 8375, `.internal`, and `.svc` of Kubernetes).
+ */
+const PRIVATE_NAME = /^(?:[^.]+|.+\.(?:home\.arpa|internal|local|svc))$/;
+/** Load balancers ask for these by any name, and they say little. */
+const PROBED = ['/healthz', '/readyz'];
+
+/** Creates the check of the `Host`. On loopback only names of this machine are known. */
+function knownHosts(at: ListenAddress): (host: string, path: string) => boolean {
+  if (isLoopbackHost(at.host)) return (host) => isLoopbackHost(hostName(host) ?? '');
+  return (host, path) => {
+    // A browser always sends it.
+    if (host === '' || PROBED.includes(path)) return true;
+    const name = hostName(host)?.replace(/^\[|\]$/g, '') ?? '';
+    if (isIP(name) !== 0 || isLoopbackHost(name)) return true;
+    return PRIVATE_NAME.test(name) || name === at.host.toLowerCase();
+  };
 }

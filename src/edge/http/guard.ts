@@ -215,14 +215,19 @@ function isOfOtherPage(headers: IncomingHttpHeaders): boolean {
 
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
 
+/** Returns the name or address in a `Host`, in lower case; `null` if it is not valid. */
+export function hostName(host: string): string | null {
+  return HOST.exec(host)?.[1]?.toLowerCase() ?? null;
+}
+
 /**
  * Returns true if the `Host` names this gateway. On loopback another name means that a page has rebound its
  * own name to this machine. Its GET requests carry no `Origin`, so that only `Host` shows it.
  */
 export function isAllowedHost(host: string, policy: OriginPolicy): boolean {
   if (!policy.onLoopback) return true;
-  const name = HOST.exec(host)?.[1]?.toLowerCase();
-  if (name === undefined) return false;
+  const name = hostName(host);
+  if (name === null) return false;
   return (
     isLoopbackHost(name) ||
     policy.allowedHosts.includes(name) ||

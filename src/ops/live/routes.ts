@@ -4,17 +4,14 @@ import type { ServerResponse } from 'node:http';
 import { cutWhenStalled } from '../../lib/http.ts';
 import type { LiveFeed } from './feed.ts';
 import { readPage, type Page } from './page.ts';
-import { isFromOperator, stopOrder, type StopOrder } from './stop.ts';
+import { asksToStop, stopOrder, type StopOrder } from './stop.ts';
 
 /** A viewer that reads nothing for longer is gone. */
 const STALLED_MS = 30_000;
 const MAX_ORDER_BYTES = 1_024;
 const TOO_MANY = { status: 'too many viewers' };
 const NOT_ALLOWED = { status: 'not allowed: adminActions is not "cancel"' };
-const NOT_FROM_HERE = {
-  status:
-    'refused: expected a request of this page, opened at an IP address or localhost, with the header x-mrtr-gateway-action: cancel',
-};
+const NOT_FROM_HERE = { status: 'refused: expected the header x-mrtr-gateway-action: cancel' };
 const NO_CALL = { status: 'expected {"call": ID}' };
 const NOT_WAITING = { status: 'no such call waits for its client, or its stream is being resumed' };
 
@@ -34,11 +31,6 @@ export function serveLive(app: FastifyInstance, feed: LiveFeed, actions: LiveAct
       return reply.headers(page.headers).send(page.html);
     });
   }
-  app.addHook('onSend', async (_request, reply) => {
-    // No page of another site reads what is here, or shows it in a frame.
-    reply.header('cross-origin-resource-policy', 'same-origin');
-    reply.header('x-content-type-options', 'nosniff');
-  });
   app.get('/live.json', async (_request, reply) => {
     const json = await feed.current();
     return reply.type('application/json').header('cache-control', 'no-store').send(json);
@@ -58,7 +50,7 @@ export function serveLive(app: FastifyInstance, feed: LiveFeed, actions: LiveAct
   });
   app.post('/live/cancel', { bodyLimit: MAX_ORDER_BYTES }, async (request, reply) => {
     if (!actions.mayStop()) return reply.code(403).send(NOT_ALLOWED);
-    if (!isFromOperator(request.headers)) return reply.code(403).send(NOT_FROM_HERE);
+    if (!asksToStop(request.headers)) return reply.code(403).send(NOT_FROM_HERE);
     const order = stopOrder.pick({ call: true }).safeParse(request.body);
     if (!order.success) return reply.code(400).send(NO_CALL);
     const isStopped = await actions.stop({ ...order.data, by: request.ip });

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { get } from 'node:http';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { cancel, looksLike } from '../../fixtures/gateways/live.ts';
 import {
@@ -13,6 +13,7 @@ import {
   replica,
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
+import { freePort } from '../../fixtures/processes.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
 import { liveSnapshot } from '../../../src/ops/live/snapshot.ts';
 
@@ -210,6 +211,57 @@ test('only the page itself and programs cancel, and only if the configuration sa
     settings: 'adminActions',
   });
   expect(await cancel(gateway, id, { origin, 'sec-fetch-site': 'same-origin' })).toBe(200);
+});
+
+describe('where the admin listener is not on loopback', () => {
+  const start = async () => {
+    const admin = `0.0.0.0:${await freePort()}`;
+    const gateway = await replica(await legacyServer({ tools: greeter().tools }), {
+      config: { admin, adminActions: 'cancel' },
+    });
+    return gateway.adminUrl.replace('0.0.0.0', '127.0.0.1');
+  };
+
+  // Rule live-11: Where the admin listener is not on loopback, `Host` is an IP address, a name of this machine, one that the
+  // public DNS does not have (without a dot, or below `.home.arpa`, `.internal`, `.local` or `.svc`), or that in `admin`:
+  // a web page can have its own name point at any address. Probes can use any name for `/healthz` and `/readyz`.
+  test('a page cannot read anything under its own name, and scrapers of private networks can', async () => {
+    const url = await start();
+    for (const path of ['/metrics', '/live.json', '/live/events', '/live', '/live/cancel']) {
+      expect(await fetchWithHost(`${url}${path}`, 'evil.example:9464'), path).toBe(403);
+    }
+    for (const host of [
+      'gateway:9464',
+      '10.1.2.3',
+      '[fd00::1]:1',
+      'a.ns.svc.cluster.local',
+      'localhost',
+    ]) {
+      expect(await fetchWithHost(`${url}/metrics`, host), host).toBe(200);
+    }
+    for (const path of ['/healthz', '/readyz']) {
+      expect(await fetchWithHost(`${url}${path}`, 'balancer.example'), path).toBe(200);
+    }
+  });
+
+  // Rule live-12: A page of another site gets nothing from the admin listener but the live page itself, and cannot take the place
+  // of a viewer: `Sec-Fetch-Site` and `Origin` are checked for each path, and no response can be embedded.
+  test.each<[string, Record<string, string>]>([
+    ['an image', { 'sec-fetch-site': 'cross-site' }],
+    ['a link', { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate' }],
+    ['a script', { origin: 'http://evil.example' }],
+    ['a sandboxed script', { origin: 'null' }],
+  ])('%s of a page of another site does not reach what is here', async (_what, headers) => {
+    const url = await start();
+    for (const path of ['/metrics', '/live.json', '/live/events']) {
+      expect((await fetch(`${url}${path}`, { headers })).status, path).toBe(403);
+    }
+    expect((await fetch(`${url}/live`, { headers })).status).toBe(200);
+    const own = await fetch(`${url}/live/events`, { headers: { 'sec-fetch-site': 'same-origin' } });
+    expect(own.status).toBe(200);
+    expect(own.headers.get('cross-origin-resource-policy')).toBe('same-origin');
+    await own.body?.cancel();
+  });
 });
 
 /** `fetch` cannot choose a `Host`. @returns the status */

@@ -1,12 +1,11 @@
 /**
- * The script of the live page. It gets snapshots as events, and writes each value as text: no name that others choose can
+ * The script of the live page. It asks for snapshots, and writes each value as text: no name that others choose can
  * become markup.
  */
 /** @import { LiveCall, LiveRoute, LiveSnapshot, Series } from '../snapshot.ts' */
 import { byId, cell, draw, keepRows, SVG, write } from './elements.js';
 
 const STALE_MS = 5_000;
-const RECONNECT_MS = 3_000;
 
 /** @type {readonly (readonly [Series, string])[]} */
 const OUTCOMES = [
@@ -314,22 +313,23 @@ function connectionInWords(isStale, agoMs) {
   return isPaused ? 'paused' : 'live';
 }
 
-function connect() {
-  const events = new EventSource('live/events');
-  events.onmessage = ({ data }) => {
-    seenAtMs = Date.now();
-    /** @type {LiveSnapshot} */
-    const snapshot = JSON.parse(data);
-    if (isPaused && shown !== null) shown = snapshot;
-    else show(snapshot);
-    showConnection();
-  };
-  events.onerror = () => {
-    // After a refusal the browser does not try again.
-    if (events.readyState !== EventSource.CLOSED) return;
-    events.close();
-    setTimeout(connect, RECONNECT_MS);
-  };
+/** Asks each second. A stream would need a place, which others can take. */
+async function follow() {
+  try {
+    const response = await fetch('live.json', { signal: AbortSignal.timeout(STALE_MS) });
+    if (response.ok) take(await response.json());
+  } catch {
+    // What is shown gets stale.
+  }
+  setTimeout(() => void follow(), 1_000);
+}
+
+/** @param {LiveSnapshot} snapshot */
+function take(snapshot) {
+  seenAtMs = Date.now();
+  if (isPaused && shown !== null) shown = snapshot;
+  else show(snapshot);
+  showConnection();
 }
 
 const dialog = /** @type {HTMLDialogElement} */ (byId('dialog'));
@@ -343,4 +343,4 @@ pause.addEventListener('click', () => {
   showConnection();
 });
 setInterval(showConnection, 1_000);
-connect();
+void follow();
