@@ -29,6 +29,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.one_session': 'warn',
   'upstream.only_modern': 'warn',
   'upstream.slow': 'warn',
+  'upstream.held_back': 'warn',
   'session.opened': 'debug',
   'session.ended': 'debug',
   'upstream.replied': 'debug',
@@ -194,6 +195,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'a process of the server exited unexpectedly, or the gateway ended it because of invalid output; the next request starts another one',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
+  'upstream.held_back':
+    'the server took a call, and not even the headers of its response came. The usual cause is a proxy in front of the server that holds responses back until they are complete, so that no question arrives (nginx: proxy_buffering off). A server that responds with JSON does the same while a tool is slow. Logged once for each route',
   'session.stream_lost':
     'the server ended the standalone stream of a session and does not open it again: until it does, such a session gets no changes, and no questions that it does not relate to a call',
 };

@@ -89,6 +89,7 @@ export interface LogEvents {
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
   'session.ended': { route: string; ms: number };
   'session.no_standalone_stream': { route: string };
+  'upstream.held_back': { route: string; ms: number };
   'session.stream_lost': { route: string; code: string; problem: string };
   /** `session`: the name that the gateway gives to a process of a server over stdio. */
   'process.started': { route: string; session: string; pid: number };

@@ -155,6 +155,7 @@ function unusedCallNotes(realCall: Findings['realCall']): string[] {
   const outcomes: Partial<Record<RealCallReport['outcome'], string>> = {
     'tool-error': ` The tool reported an error${said(realCall)}.`,
     failed: ` The server did not accept it${said(realCall)}.`,
+    'held-back': ` It ${HELD_BACK}`,
   };
   const problem = outcomes[realCall.outcome] ?? '';
   return [
@@ -175,10 +176,15 @@ function realCallNote(realCall: Findings['realCall']): string {
       return `The file above does not set it: ${tool} asked nothing on the stream of its call, so nothing was verified.`;
     case 'tool-error':
       return `The file above does not set it: the call of ${tool} asked nothing and ended with an error of the tool${said(realCall)}, so nothing was verified.`;
+    case 'held-back':
+      return `The file above does not set it: the call of ${tool} ${HELD_BACK}`;
     case 'failed':
       return `The file above does not set it: the server did not accept the call of ${tool}${said(realCall)}.`;
   }
 }
+
+const HELD_BACK =
+  'was taken, and nothing came in 5 seconds. If it asks, a proxy in front of the server holds responses back until they are complete, and no question arrives (nginx: proxy_buffering off). A server that responds with JSON does the same while a tool is slow.';
 
 /** Returns the words of the server about a call, as the end of a clause. */
 function said({ problem }: RealCallReport): string {

@@ -54,13 +54,25 @@ export async function tryRealCall(
   headers: Readonly<Record<string, string>>,
   { tool, arguments: args }: RealCall,
 ): Promise<RealCallReport> {
-  const { question, reply } = await callUntilAsked(probe, headers, { name: tool, arguments: args });
+  const { question, reply, isHeldBack } = await callUntilAsked(probe, headers, {
+    name: tool,
+    arguments: args,
+  });
+  if (isHeldBack) {
+    await cancel(probe, headers);
+    return { tool, outcome: 'held-back', answerMs: null, problem: null };
+  }
   if (question === null) return { tool, answerMs: null, ...endOf(reply) };
   const answerMs = await answerAndResume(probe, headers, question).catch(() => null);
   if (answerMs !== null) return { tool, outcome: 'resumed', answerMs, problem: null };
-  const params = { requestId: CALL_ID, reason: 'the probe ends' };
-  await send(probe, headers, { method: 'notifications/cancelled', params }).catch(() => {});
+  await cancel(probe, headers);
   return { tool, outcome: 'late', answerMs: null, problem: null };
+}
+
+/** Never rejects. */
+function cancel(probe: ProbeTarget, headers: Readonly<Record<string, string>>): Promise<void> {
+  const params = { requestId: CALL_ID, reason: 'the probe ends' };
+  return send(probe, headers, { method: 'notifications/cancelled', params }).catch(() => {});
 }
 
 /** Says how a call ended that asked nothing. */
@@ -84,6 +96,8 @@ interface CallStart {
   readonly question: ProbeQuestion | null;
   /** `null` if there is none yet. */
   readonly reply: JsonRpcReply | null;
+  /** Whether the request was sent, and nothing came. */
+  readonly isHeldBack: boolean;
 }
 
 async function callUntilAsked(
@@ -94,16 +108,27 @@ async function callUntilAsked(
   const request = postOf(headers, { id: CALL_ID, method: 'tools/call', params });
   const isEnough = (message: JsonValue) =>
     replyIn(message, CALL_ID) !== null || readMessage(message).type === 'request';
-  const { messages, eventIds } = await deadline.within(QUESTION_WAIT_MS, (signal) => {
-    return readUntil(http, request, { isWanted: isEnough, lingerMs: 0 }, signal).done;
-  });
+  let isHeldBack = false;
+  const read = await deadline
+    .within(QUESTION_WAIT_MS, (signal) => {
+      const reader = readUntil(http, request, { isWanted: isEnough, lingerMs: 0 }, signal);
+      signal.addEventListener('abort', () => (isHeldBack = reader.responseHead === null));
+      return reader.done;
+    })
+    .catch((error: unknown) => {
+      if (!isHeldBack) throw error;
+      return null;
+    });
+  if (read === null) return { question: null, reply: null, isHeldBack };
+  const { messages, eventIds } = read;
   const last = messages.at(-1);
   const asked = last === undefined ? null : readMessage(last);
   const eventId = eventIds.at(-1);
   if (asked?.type === 'request' && eventId !== undefined) {
-    return { question: { id: asked.id, method: asked.method, eventId }, reply: null };
+    return { question: { id: asked.id, method: asked.method, eventId }, reply: null, isHeldBack };
   }
-  return { question: null, reply: last === undefined ? null : replyIn(last, CALL_ID) };
+  const reply = last === undefined ? null : replyIn(last, CALL_ID);
+  return { question: null, reply, isHeldBack };
 }
 
 /**

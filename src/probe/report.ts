@@ -81,9 +81,10 @@ export interface RealCallReport {
   /**
    * `resumed`: the stream was left at the question, and the result came on the resumed one. `late`: it did not come there
    * within 3 s of the answer. `not-asked`: no question came on the stream of the call, or it had no event id. `tool-error`:
-   * nothing was asked, and the result has `isError`. `failed`: there is no result.
+   * nothing was asked, and the result has `isError`. `held-back`: nothing came, not even the head of a response. `failed`: there
+   * is no result.
    */
-  readonly outcome: 'resumed' | 'late' | 'not-asked' | 'tool-error' | 'failed';
+  readonly outcome: 'resumed' | 'late' | 'not-asked' | 'tool-error' | 'held-back' | 'failed';
   /** From the answer to the result, in ms. */
   readonly answerMs: number | null;
   /** What the server says about a call with `tool-error` or `failed`, in one short line; `null` if it says nothing. */

@@ -84,6 +84,8 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly onDropped?: IncomingOptions['onDropped'];
   /** Called like `IncomingOptions.onStreamLost`, for every session. */
   readonly onStreamLost?: IncomingOptions['onStreamLost'];
+  /** Called like `IncomingOptions.onHeldBack`, for every session. */
+  readonly onHeldBack?: IncomingOptions['onHeldBack'];
   /** Called once, when the server has shown that it can have one session only. */
   readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */

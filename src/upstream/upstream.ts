@@ -269,7 +269,7 @@ export class Upstream implements LegacyServer {
   #sessionOptions(request: SessionRequest): SessionOptions {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
       this.#options;
-    const { onChange, onDropped, onStreamLost } = this.#options;
+    const { onChange, onDropped, onStreamLost, onHeldBack } = this.#options;
     return {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -289,6 +289,7 @@ export class Upstream implements LegacyServer {
       ...(onChange === undefined ? {} : { onChange }),
       ...(onDropped === undefined ? {} : { onDropped }),
       ...(onStreamLost === undefined ? {} : { onStreamLost }),
+      ...(onHeldBack === undefined ? {} : { onHeldBack }),
     };
   }
 }

@@ -183,6 +183,7 @@ function createLegacyServer(
     if (!isOutOfFiles(outcome)) circuit.ended(outcome);
   };
   let isStreamLossLogged = false;
+  let isHoldingBackLogged = false;
   const upstream = new Upstream(
     {
       ...config,
@@ -194,6 +195,10 @@ function createLegacyServer(
       onStreamLost: ({ code, message: problem }) => {
         if (!isStreamLossLogged) log.event('session.stream_lost', { route, code, problem });
         isStreamLossLogged = true;
+      },
+      onHeldBack: (ms) => {
+        if (!isHoldingBackLogged) log.event('upstream.held_back', { route, ms });
+        isHoldingBackLogged = true;
       },
       onOnlyModern: (offerings) => {
         for (const { what, names } of offerings) {

@@ -20,6 +20,8 @@ export interface IncomingOptions {
   readonly onChange?: (method: string) => void;
   /** Called when the standalone stream of a session broke and is refused. */
   readonly onStreamLost?: (failure: UpstreamFailure) => void;
+  /** Called with how long, in ms, there was no response head for a call. */
+  readonly onHeldBack?: (ms: number) => void;
   /** Called with a message of the server's own that was too large. */
   readonly onDropped?: (kind: 'request' | 'notification', method: string, problem: string) => void;
 }
@@ -69,7 +71,7 @@ export class IncomingMessages implements TransportListener {
   }
 
   sent(id: UpstreamRequestId): void {
-    this.#session.calls.get(id)?.listener.sent?.();
+    this.#session.calls.get(id)?.wasSent(this.#options.onHeldBack);
   }
 
   accepted(id: UpstreamRequestId): void {

@@ -1,5 +1,5 @@
 /** One interactive call of a session: its listener, and its open questions. */
-import type { Clock } from '../../lib/clock.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -59,6 +59,8 @@ const isOpen = (state: QuestionState | undefined) => state === 'open' || state =
 /** Once a call is cancelled, a server that asks more than this gets no reply to the rest. */
 const MAX_QUESTIONS = 10_000;
 const MAX_ID_CHARACTERS = 1_024;
+/** After this time without the head of a response, something may hold it back. Most servers send it at once. In ms. */
+const HEAD_EXPECTED_MS = 30_000;
 
 export class SessionCall implements RequestExchange {
   readonly id: UpstreamRequestId;
@@ -72,6 +74,7 @@ export class SessionCall implements RequestExchange {
   #questions: Map<ServerRequestId, QuestionState> | null = null;
   #accepted: PromiseWithResolvers<void> | null = null;
   #isAccepted = false;
+  #expectation: Timer | null = null;
   isOver = false;
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
@@ -95,9 +98,18 @@ export class SessionCall implements RequestExchange {
     return (this.#accepted ??= Promise.withResolvers()).promise;
   }
 
+  /** The request is on its way. @param onHeldBack called with how long, in ms, nothing came in response to it */
+  wasSent(onHeldBack: ((ms: number) => void) | undefined): void {
+    this.listener.sent?.();
+    if (onHeldBack === undefined || this.isAccepted || this.isOver) return;
+    const { clock } = this.#host;
+    this.#expectation = clock.setTimer(HEAD_EXPECTED_MS, () => onHeldBack(HEAD_EXPECTED_MS));
+  }
+
   /** The server has taken the request. */
   accept(): void {
     this.#isAccepted = true;
+    this.#expectation?.cancel();
     this.#accepted?.resolve();
   }
 
@@ -109,6 +121,7 @@ export class SessionCall implements RequestExchange {
   /** The server has not taken the request. */
   refuse(failure: UpstreamFailure): void {
     this.#refusal ??= failure;
+    this.#expectation?.cancel();
     this.#accepted?.reject(failure);
   }
 
@@ -242,6 +255,7 @@ export class SessionCall implements RequestExchange {
   /** Stops all timers, and lets go of whoever waits. */
   end(): void {
     this.isOver = true;
+    this.#expectation?.cancel();
     this.#accepted?.resolve();
     this.#heartbeat?.stopAll();
   }

@@ -54,6 +54,7 @@ describe('parking.release', () => {
     ['late', 'did not come within 3 seconds'],
     ['not-asked', 'asked nothing'],
     ['tool-error', 'the call of ask asked nothing and ended with an error of the tool, so'],
+    ['held-back', 'the call of ask was taken, and nothing came in 5 seconds'],
     ['failed', 'did not accept the call of ask.'],
   ] as const)('is not proposed after a call that was %s, and says so', (outcome, words) => {
     const { config, notes } = called(outcome);
