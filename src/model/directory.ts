@@ -76,9 +76,9 @@ export interface Directory {
   close(): Promise<void>;
 }
 
-/** What is wrong with the store, in one word for metrics. */
+/** What is wrong with the store, in one word; `data`: with what one key holds, which says nothing about the store. */
 export type DirectoryFailure =
-  'auth' | 'tls' | 'refused' | 'name' | 'timeout' | 'network' | 'store' | 'closed';
+  'data' | 'auth' | 'tls' | 'refused' | 'name' | 'timeout' | 'network' | 'store' | 'closed';
 
 /**
  * Thrown if the store did not respond in time. Whether it did what was asked is not known. There is no

@@ -3,6 +3,7 @@
  * their clocks must agree. If they share Redis, its clock counts: each replica measures the offset of its own.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
+import type { RedisClient } from '../redis/client.ts';
 
 /** A reading of the clock of Redis. */
 export interface ClockSample {
@@ -10,6 +11,17 @@ export interface ClockSample {
   /** The local time before the command and after its reply. Redis read its clock in between. */
   readonly sentAtMs: number;
   readonly receivedAtMs: number;
+}
+
+/** Reads the clock of Redis. @throws Error of the Redis client */
+export async function readClock(
+  redis: RedisClient,
+  clock: Pick<Clock, 'now'>,
+): Promise<ClockSample> {
+  const sentAtMs = clock.now();
+  const [seconds, microseconds] = await redis.time();
+  const storeMs = Number(seconds) * 1000 + Number(microseconds) / 1000;
+  return { storeMs, sentAtMs, receivedAtMs: clock.now() };
 }
 
 /** A smaller offset does no harm, and a correction would make time uneven. */

@@ -65,6 +65,7 @@ export async function findLeases(
     }
   }
   const shown = [...keys].slice(0, MAX_REPLICAS);
-  const owners = await Promise.all(shown.map((key) => redis.get(key)));
+  // Somebody else can have written what is no lease.
+  const owners = await Promise.all(shown.map((key) => redis.get(key).catch(() => null)));
   return owners.flatMap((text) => (text === null ? [] : (readLease(text, seal) ?? [])));
 }

@@ -16,7 +16,7 @@ import { findLeases, leaseKey, leaseLeftMs, locate } from './leases.ts';
 import { Outage } from './outage.ts';
 import { OwnLease } from './own-lease.ts';
 import { UnreleasedClaims } from './unreleased-claims.ts';
-import type { ClockSample } from './fleet-clock.ts';
+import { readClock, type ClockSample } from './fleet-clock.ts';
 import {
   createRedis,
   keepConnecting,
@@ -156,7 +156,9 @@ export class RedisDirectory implements Directory {
     try {
       await this.#run((redis) => redis.eval(RELEASE, 1, key, this.#ownerText, epoch ?? ''));
     } catch (error) {
-      this.#unreleased.add(call, epoch);
+      // What is no claim is none of this replica.
+      const isClaim = !(error instanceof DirectoryUnavailable && error.failure === 'data');
+      if (isClaim) this.#unreleased.add(call, epoch);
       throw error;
     }
   }
@@ -243,8 +245,9 @@ export class RedisDirectory implements Directory {
     try {
       return await command(this.#redis);
     } catch (error) {
-      this.#onUnreachable(error);
-      throw unavailable(error, this.#store, this.#lastError);
+      const problem = unavailable(error, this.#store, this.#lastError);
+      if (problem.failure !== 'data') this.#onUnreachable(error);
+      throw problem;
     }
   }
 
@@ -274,14 +277,8 @@ export class RedisDirectory implements Directory {
   async #sampleClock(): Promise<void> {
     const { onClockSample, clock } = this.#options;
     if (onClockSample === undefined) return;
-    const sentAtMs = clock.now();
-    try {
-      const [seconds, microseconds] = await this.#redis.time();
-      const storeMs = Number(seconds) * 1000 + Number(microseconds) / 1000;
-      onClockSample({ storeMs, sentAtMs, receivedAtMs: clock.now() });
-    } catch {
-      // Renewing the lease, at the same time, reports what is wrong with the store.
-    }
+    // Renewing the lease, at the same time, reports what is wrong with the store.
+    await readClock(this.#redis, clock).then(onClockSample, () => {});
   }
 
   #keepLease(): void {

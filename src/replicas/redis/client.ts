@@ -187,6 +187,7 @@ const MEANINGS: readonly (readonly [RegExp, DirectoryFailure, string])[] = [
   [/OOM/, 'store', 'is out of memory (OOM)'],
   [/LOADING/, 'store', 'is loading its data (LOADING)'],
   [/CLUSTERDOWN/, 'store', 'has a cluster that is down (CLUSTERDOWN)'],
+  [/WRONGTYPE|not an integer/, 'data', 'holds a value that the gateway did not write'],
   [/CROSSSLOT|cluster support disabled/i, 'store', 'does not run in the configured mode'],
 ];
 

@@ -41,6 +41,9 @@ redis.call('RPUSH', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1`;
 
+const isNoQueue = (error: unknown) =>
+  error instanceof Error && error.message.startsWith('WRONGTYPE');
+
 export class MessageQueue {
   readonly #options: MessageQueueOptions;
   readonly #writer: RedisClient;
@@ -83,8 +86,10 @@ export class MessageQueue {
         const [entry, left] = await Promise.all([reading, counting]);
         this.#isBehind = left > 0;
         if (entry !== null) onMessage(entry[1]);
-      } catch {
+      } catch (error) {
         this.#isBehind = false;
+        // Whatever is there is no queue, and takes no message.
+        if (isNoQueue(error)) this.#reader.del(this.#key(boot)).catch(() => {});
         if (!this.#isClosed) await sleep(clock, RETRY_MS);
       }
     }

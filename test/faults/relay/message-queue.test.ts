@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { MessageQueue } from '../../../src/replicas/relay/redis-queue.ts';
 import { redisServer } from '../../fixtures/gateways/replica-testbed.ts';
+import { overseer } from '../../fixtures/redis/redis-topologies.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
@@ -54,6 +55,16 @@ describe('a queue', { tags: ['redis'] }, () => {
   test('that nobody reads holds ten thousand messages', async () => {
     const { url } = await redisServer();
     expect(await fill(queue(url, 'writer'), 'x')).toBe(10_000);
+  });
+
+  // Rule store-12.
+  test('whose key holds what is no queue is one again', async () => {
+    const { url, port } = await redisServer();
+    await overseer({ port }).hset('mrtr:test:{reader}:mail', 'garbage', '1');
+    const [reader, writer] = [queue(url, 'reader'), queue(url, 'writer')];
+    const read = new Promise<string>((resolve) => void reader.read(resolve));
+    await expect.poll(() => writer.push('reader', 'hello').catch(() => false)).toBe(true);
+    expect(await read).toBe('hello');
   });
 
   test('has room for the longest message, and again when it was read', async () => {

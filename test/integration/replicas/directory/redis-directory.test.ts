@@ -166,6 +166,41 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect.poll(() => a.directory.isAlive(a.boot), HEAL).toBe(true);
     });
 
+    // Rule store-11.
+    test('a lease that seems to last longer than any lasts no longer, as after the clock of the store was set back', async () => {
+      const { directory } = await startReplica(single(server), 'a', { leaseMs: 300 });
+      const redis = spy(server);
+      const key = 'mrtr:fleet:{dead}:lease';
+      await redis.set(key, JSON.stringify({ id: 'dead', boot: 'dead' }), 'PX', 60_000);
+      expect(await directory.renewedAgoMs('dead')).toBe(0);
+      expect(await redis.pttl(key)).toBeLessThanOrEqual(300);
+      await expect.poll(() => directory.isAlive('dead'), HEAL).toBe(false);
+    });
+
+    // Rule store-12.
+    test('what is wrong with one key does not count as an outage of the store', async () => {
+      const { directory } = await startReplica(single(server));
+      const heard: boolean[] = [];
+      directory.onChange((up) => heard.push(up));
+      const redis = spy(server);
+      const call = newCall();
+      for (const kind of ['claim', 'epoch', 'outcome']) {
+        await redis.rpush(`mrtr:fleet:{${call}}:${kind}`, 'garbage');
+      }
+      const data = { failure: 'data' };
+      await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject(data);
+      await expect(directory.holderOf(call)).rejects.toMatchObject(data);
+      await expect(directory.release(call, 1)).rejects.toMatchObject(data);
+      await expect(directory.kept(call)).rejects.toMatchObject(data);
+      await redis.set(`mrtr:fleet:{${call}}:epoch`, 'garbage');
+      await redis.del(`mrtr:fleet:{${call}}:claim`);
+      await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject(data);
+      expect(await directory.claim(newCall(), TTL_MS)).toMatchObject({ type: 'claimed' });
+      expect([directory.up, heard]).toEqual([true, []]);
+      await redis.rpush('mrtr:fleet:{odd}:lease', 'garbage');
+      expect(await directory.replicas()).not.toEqual([]);
+    });
+
     test('an outcome comes back byte for byte, from any replica', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b');
