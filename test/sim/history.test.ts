@@ -1,5 +1,6 @@
 /** Histories, which are data. */
 import { expect, test } from 'vitest';
+import { isEnd } from './fleet/faults.ts';
 import { type History, historyOf, shorten } from './fleet/history.ts';
 
 const seeds = Array.from({ length: 20 }, (_, at) => at + 1);
@@ -10,14 +11,16 @@ test('one seed gives one history, another seed another', () => {
 });
 
 test('a failing history is made as short as what makes it fail', () => {
-  const needs = ({ calls, kills }: History) =>
-    kills.length > 0 && [3, 5].every((id) => calls.some((call) => call.id === id));
-  for (const seed of seeds) {
-    const { calls, kills, replicas, isCalm } = shorten(historyOf(seed), needs);
+  const needs = ({ calls, faults }: History) =>
+    faults.some(({ id }) => id === 1) && [3, 5].every((id) => calls.some((call) => call.id === id));
+  const failing = seeds.map((seed) => historyOf(seed)).filter(needs);
+  expect(failing.length).toBeGreaterThan(5);
+  for (const history of failing) {
+    const { calls, faults, replicas, isCalm } = shorten(history, needs);
     expect(calls.map(({ id }) => id).toSorted()).toEqual([3, 5]);
     expect(calls.map(({ thinkMs }) => thinkMs)).toEqual([0, 0]);
-    expect({ kills: kills.length, replicas, isCalm }).toEqual({
-      kills: 1,
+    expect({ faults: faults.length, replicas, isCalm }).toEqual({
+      faults: 1,
       replicas: 2,
       isCalm: true,
     });
@@ -29,5 +32,6 @@ test('a history that fails only as it is stays as it is', () => {
 });
 
 test('a fleet of one replica is not killed', () => {
-  for (const seed of seeds) expect(historyOf(seed, 1).kills).toEqual([]);
+  const ends = seeds.flatMap((seed) => historyOf(seed, 1).faults.filter(({ kind }) => isEnd(kind)));
+  expect(ends).toEqual([]);
 });

@@ -72,10 +72,10 @@ function fail(history: History, { violations: [first = ''] }: Played): void {
   );
   const { story, violations } = play(shortest);
   process.exitCode = 1;
-  const { seed, calls, kills, isCalm } = shortest;
+  const { seed, calls, faults, isCalm } = shortest;
   const noise = isCalm ? 'without noise' : 'with noise';
   end(`seed ${seed} breaks ${first}
-The shortest history that breaks ${law}: ${shortest.replicas} replicas, ${calls.length} calls, ${kills.length} kills, ${noise}
+The shortest history that breaks ${law}: ${shortest.replicas} replicas, ${calls.length} calls, ${faults.length} faults, ${noise}
 ${story.join('\n')}
 ${violations.join('\n')}
 To see it again: npm run sim -- --seed ${seed} --replicas ${history.replicas}

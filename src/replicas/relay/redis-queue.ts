@@ -33,7 +33,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
  * Appends a message to a queue that is not full, and renews its expiry. If the user may not call MEMORY USAGE, only
  * the messages are counted.
  */
-const PUSH = `
+export const PUSH = `
 if redis.call('LLEN', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
 local bytes = redis.pcall('MEMORY', 'USAGE', KEYS[1], 'SAMPLES', 0)
 if type(bytes) == 'number' and bytes >= tonumber(ARGV[3]) then return 0 end

@@ -2,7 +2,10 @@
  * Every internal of Node.js that the simulation uses, in one place, with its type. An update that moves one fails here, by
  * its name. Needs `node --expose-internals`.
  */
+import type { AsyncLocalStorage } from 'node:async_hooks';
 import { createRequire } from 'node:module';
+
+const ASYNC_FRAME = 'kAsyncContextFrame';
 
 /** A handle of TCP, as `net` uses it; `onread` and `onconnection` are set by `net`. */
 export interface Handle {
@@ -11,10 +14,29 @@ export interface Handle {
 }
 
 /** All timers of one length, in a ring. */
-interface TimerList {
+export interface TimerList {
   readonly expiry: number;
   readonly msecs: number;
-  readonly _idlePrev: NodeJS.Timeout | TimerList | null;
+  readonly _idlePrev: NodeTimer | TimerList | null;
+}
+
+export interface NodeTimer {
+  readonly _idleStart: number;
+  readonly _idlePrev: NodeTimer | TimerList | null;
+  /** Falsy once it has fired and is in no list. */
+  readonly _idleNext: unknown;
+  readonly _timerArgs: unknown[] | undefined;
+  _repeat: number | null;
+  _onTimeout: ((this: unknown, ...args: unknown[]) => void) | null | undefined;
+}
+
+export interface FastTimer {
+  readonly _state: number;
+}
+
+/** What `AsyncLocalStorage` has where a timer was started. */
+interface AsyncFrame {
+  get(storage: unknown): unknown;
 }
 
 interface Internals {
@@ -58,7 +80,12 @@ interface Internals {
   /** Where a handle has its socket or server. */
   readonly asyncHooks: { readonly symbols: { readonly owner_symbol: symbol } };
   /** The timers of undici, which it keeps for the whole process. */
-  readonly undiciTimers: { reset(): void };
+  readonly undiciTimers: {
+    reset(): void;
+    setFastTimeout(callback: (arg: unknown) => void, delayMs: number, arg: unknown): FastTimer;
+  };
+  /** Where a timer has what `AsyncLocalStorage` had. */
+  readonly asyncFrame: symbol;
   runNextTicks(): void;
 }
 
@@ -67,7 +94,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   timers: ['getLibuvNow', 'scheduleTimer', 'toggleTimerRef', 'immediateInfo'],
   timerLists: ['timerListQueue', 'timerListMap', 'immediateInfoFields', 'getTimerCallbacks'],
   asyncHooks: ['symbols'],
-  undiciTimers: ['reset'],
+  undiciTimers: ['reset', 'setFastTimeout'],
   tcp: ['TCP', 'constants'],
   streams: [
     'streamBaseState',
@@ -99,6 +126,7 @@ function load(): Internals {
     codes: internalBinding('uv'),
     asyncHooks: require('internal/async_hooks'),
     undiciTimers: require('undici/lib/util/timers.js'),
+    asyncFrame: asyncFrameSymbol(),
     runNextTicks: (process as unknown as { _tickCallback?: unknown })._tickCallback,
   };
   if (typeof parts['runNextTicks'] !== 'function') throw new Error(moved('process._tickCallback'));
@@ -109,6 +137,25 @@ function load(): Internals {
     }
   }
   return parts as unknown as Internals;
+}
+
+/** What of `storage` was there where a timer was started. */
+export function storedFor(
+  timer: NodeTimer,
+  storage: AsyncLocalStorage<string>,
+): string | undefined {
+  const frame = (timer as unknown as Record<symbol, AsyncFrame | undefined>)[internals.asyncFrame];
+  return frame?.get(storage) as string | undefined;
+}
+
+function asyncFrameSymbol(): symbol {
+  const timer = setTimeout(() => {}, 1);
+  clearTimeout(timer);
+  const found = Object.getOwnPropertySymbols(timer).find(
+    ({ description }) => description === ASYNC_FRAME,
+  );
+  if (found === undefined) throw new Error(moved(`Timeout[${ASYNC_FRAME}]`));
+  return found;
 }
 
 function moved(name: string): string {

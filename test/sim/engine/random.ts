@@ -38,3 +38,13 @@ export class Random {
     for (let at = 0; at < bytes.length; at++) bytes[at] = this.next() >>> 24;
   }
 }
+
+/** A choice that depends on nothing but its name: to drop another one changes nothing of it. */
+export function choose<Choice>(why: string, choices: readonly [Choice, ...Choice[]]): Choice {
+  return choices[below(why, choices.length)] ?? choices[0];
+}
+
+/** A whole number, at least 0 and less than `end`, that depends on nothing but its name. */
+export function below(why: string, end: number): number {
+  return new Random(why).below(end);
+}

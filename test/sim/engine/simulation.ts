@@ -4,7 +4,14 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
-import { internals } from './node-internals.ts';
+import { internals, type NodeTimer, storedFor } from './node-internals.ts';
+import {
+  bindTimersOfUndici,
+  clearTimers,
+  countTimers,
+  nextTimerMs,
+  withholdTimers,
+} from './node-timers.ts';
 import { type Due, DueQueue } from './queue.ts';
 import { Random } from './random.ts';
 
@@ -15,6 +22,7 @@ const { processTimers, processImmediate } = timerLists.getTimerCallbacks(runNext
 const immediatesAt = timerLists.immediateInfoFields.kCount;
 const running = new AsyncLocalStorage<string>();
 const RealDate = Date;
+const NOBODY = 'nobody';
 const realElapsed = performance.now.bind(performance);
 
 let current: Simulation | null = null;
@@ -34,7 +42,7 @@ export function simulation(): Simulation {
 
 /** The name of the process, in the simulation, that runs now. */
 export function ownerNow(): string {
-  return running.getStore() ?? 'nobody';
+  return running.getStore() ?? NOBODY;
 }
 
 interface Step extends Due {
@@ -60,8 +68,16 @@ export class Simulation {
   nowMs = 0;
   readonly #queue = new DueQueue<Step>();
   readonly #dead = new Set<string>();
+  /** What waits until a frozen process goes on. */
+  readonly #frozen = new Map<string, Step[]>();
+  /** How far the wall clock of a process is ahead. */
+  readonly #aheadMs = new Map<string, number>();
   readonly #randoms = new Map<string, Random>();
   readonly #attached: Attached[] = [];
+  /** Called at each moment of the wire: what happened, and in which process. */
+  onMoment: (moment: string, owner: string) => void = () => {};
+  /** Exceptions that nobody caught. */
+  readonly crashes: string[] = [];
   #order = 0;
   #isEnding = false;
 
@@ -87,11 +103,57 @@ export class Simulation {
   /** From now on nothing reaches the process, and nothing that it does reaches anybody. */
   kill(owner: string): void {
     this.#dead.add(owner);
+    this.#frozen.delete(owner);
     for (const part of this.#attached) part.kill(owner);
   }
 
   isDead(owner: string): boolean {
     return this.#dead.has(owner);
+  }
+
+  /** From now on the process does nothing, and all that it should do waits. Its connections stay. */
+  freeze(owner: string): void {
+    if (!this.isDead(owner) && !this.isFrozen(owner)) this.#frozen.set(owner, []);
+  }
+
+  /** Lets a frozen process go on: what has waited is due now, in its order. */
+  thaw(owner: string): void {
+    const waiting = this.#frozen.get(owner) ?? [];
+    this.#frozen.delete(owner);
+    for (const { run } of waiting) this.after(0, run, owner);
+  }
+
+  isFrozen(owner: string): boolean {
+    return this.#frozen.has(owner);
+  }
+
+  get allRun(): boolean {
+    return this.#dead.size + this.#frozen.size === 0;
+  }
+
+  /** Sets the wall clock of a process ahead (or behind), which its monotonic clock does not see. */
+  setClockAhead(owner: string, aheadMs: number): void {
+    this.#aheadMs.set(owner, aheadMs);
+  }
+
+  /** Milliseconds since the epoch, as a process has them. */
+  wallMs(owner: string): number {
+    return Math.floor(START_MS + this.nowMs + (this.#aheadMs.get(owner) ?? 0));
+  }
+
+  /** The process that started a timer of Node.js. */
+  ownerOf(timer: NodeTimer): string {
+    return storedFor(timer, running) ?? NOBODY;
+  }
+
+  /** Runs `callback` as soon as a frozen process goes on. */
+  later(callback: () => void, owner: string): void {
+    this.after(0, callback, owner);
+  }
+
+  /** How many timers of Node.js a process has. */
+  timersOf(owner: string): number {
+    return countTimers(owner, this);
   }
 
   /** The random numbers of the process that runs now. */
@@ -121,6 +183,13 @@ export class Simulation {
 
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => this.after(ms, resolve));
+  }
+
+  /** A process has thrown what nobody caught. */
+  crash(owner: string, error: unknown): void {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.crashes.push(`${owner}: ${text}`);
+    this.log(`${owner} crashes: ${text}`);
   }
 
   log(text: string): void {
@@ -158,16 +227,18 @@ export class Simulation {
   }
 
   #step(untilMs: number): boolean {
-    const list = timerLists.timerListQueue.peek();
-    const timerMs = list === undefined ? Infinity : list.expiry - beginMs;
+    const timerMs = nextTimerMs() - beginMs;
     const first = this.#queue.first();
     const atMs = Math.min(timerMs, first?.atMs ?? Infinity);
     if (atMs > untilMs) return false;
     this.nowMs = Math.max(this.nowMs, atMs);
     if (first !== undefined && first.atMs <= timerMs) {
       this.#queue.take();
-      if (!this.#dead.has(first.owner)) running.run(first.owner, first.run);
+      const waiting = this.#frozen.get(first.owner);
+      if (waiting !== undefined) waiting.push(first);
+      else if (!this.#dead.has(first.owner)) running.run(first.owner, first.run);
     } else {
+      withholdTimers(virtualElapsed(), this);
       processTimers(virtualElapsed());
     }
     return true;
@@ -189,21 +260,6 @@ function settle(immediatesBefore: number): void {
   }
 }
 
-/** Drops the timers of Node.js that are left: they would fire in the next simulation. */
-function clearTimers(): void {
-  const { timerListQueue, timerListMap } = timerLists;
-  for (let list = timerListQueue.peek(); list !== undefined; list = timerListQueue.peek()) {
-    for (let timer = list._idlePrev; timer !== list && timer !== null; timer = list._idlePrev) {
-      clearTimeout(timer as NodeJS.Timeout);
-      if (list._idlePrev === timer) break;
-    }
-    if (timerListQueue.peek() !== list) continue;
-    timerListQueue.shift();
-    delete timerListMap[list.msecs];
-  }
-  internals.undiciTimers.reset();
-}
-
 function virtualElapsed(): number {
   return Math.floor(beginMs + (current?.nowMs ?? 0));
 }
@@ -214,10 +270,20 @@ class VirtualDate extends RealDate {
   }
 
   static override now(): number {
-    return current === null ? RealDate.now() : Math.floor(START_MS + current.nowMs);
+    return current?.wallMs(ownerNow()) ?? RealDate.now();
   }
 }
 
+bindTimersOfUndici(
+  ownerNow,
+  (owner, callback) => running.run(owner, callback),
+  () => current,
+);
+// Else nobody could say which seed it was.
+process.on('unhandledRejection', (error) => {
+  if (current === null) throw error;
+  current.crash(ownerNow(), error);
+});
 timers.getLibuvNow = virtualElapsed;
 timers.scheduleTimer = () => {};
 timers.toggleTimerRef = () => {};

@@ -1,5 +1,6 @@
 /** A modern client, with `node:http` and nothing else. */
 import http, { type IncomingMessage } from 'node:http';
+import { simulation } from '../engine/simulation.ts';
 
 export interface ModernError {
   readonly message: string;
@@ -21,7 +22,8 @@ export interface ModernResponse {
 /** The response, or how the request broke. */
 export type Outcome = { readonly response: ModernResponse } | { readonly broken: string };
 
-export const OUTCOME_WITHIN_MS = 60_000;
+/** How a request broke that the client gave up. */
+export const TOO_LATE = 'timeout';
 const PROTOCOL = '2026-07-28';
 const META = {
   'io.modelcontextprotocol/protocolVersion': PROTOCOL,
@@ -29,10 +31,12 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
 };
 
+/** @param untilMs when the client gives up, asked again when that time has come */
 export function callTool(
   port: number,
   caller: string,
   params: Readonly<Record<string, unknown>> & { readonly name: string },
+  untilMs: () => number,
 ): Promise<Outcome> {
   const message = {
     jsonrpc: '2.0',
@@ -41,8 +45,9 @@ export function callTool(
     params: { ...params, _meta: META },
   };
   return new Promise((resolve) => {
+    let isOver = false;
     const finish = (outcome: Outcome) => {
-      clearTimeout(timer);
+      isOver = true;
       resolve(outcome);
     };
     const fail = (error: NodeJS.ErrnoException) => finish({ broken: error.code ?? error.message });
@@ -64,10 +69,13 @@ export function callTool(
       },
       (response) => void read(response).then(finish, fail),
     );
-    const timer = setTimeout(() => {
-      finish({ broken: 'timeout' });
+    const giveUp = () => {
+      if (isOver) return;
+      if (simulation().nowMs < untilMs()) return simulation().at(untilMs(), giveUp);
+      finish({ broken: TOO_LATE });
       request.destroy();
-    }, OUTCOME_WITHIN_MS);
+    };
+    simulation().at(untilMs(), giveUp);
     request.on('error', fail);
     request.end(JSON.stringify(message));
   });

@@ -1,8 +1,10 @@
-/** A history is data: calls and kills. All else of a run is noise, which depends on the seed and on names. */
-import { Random } from '../engine/random.ts';
+/** A history is data: calls and faults. All else of a run is noise, which depends on the seed and on names. */
+import { below, choose } from '../engine/random.ts';
+import { faultsOf, type PlannedFault } from './faults.ts';
 
 /** `twice` asks two questions on the stream of its call, `beside` one on the stream of the session, `plain` none. */
 export const TOOLS = ['twice', 'beside', 'plain'] as const;
+const CALLERS = ['ada', 'ada', 'ada', 'bob'] as const;
 
 export interface PlannedCall {
   readonly id: number;
@@ -13,14 +15,10 @@ export interface PlannedCall {
   readonly thinkMs: number;
   /** How long the tool works. */
   readonly workMs: number;
-}
-
-/** It strikes when a client has just been shown a question: a kill at any time finds little. */
-export interface PlannedKill {
-  /** How many questions were shown before. */
-  readonly afterShown: number;
-  /** The replica that showed it, or any. */
-  readonly victim: 'here' | 'any';
+  /** How long the client waits for the response to a retry before it tries elsewhere. */
+  readonly patienceMs: number;
+  /** Whether the client sends each retry once more when it has the outcome. */
+  readonly isDoubled: boolean;
 }
 
 export interface History {
@@ -28,8 +26,10 @@ export interface History {
   readonly replicas: number;
   /** Whether the network has no noise. */
   readonly isCalm: boolean;
+  /** How replicas reach each other. */
+  readonly relay: 'http' | 'redis';
   readonly calls: readonly PlannedCall[];
-  readonly kills: readonly PlannedKill[];
+  readonly faults: readonly PlannedFault[];
 }
 
 const CALLS = 8;
@@ -37,35 +37,35 @@ const GAP_MS = 1_750;
 const LONGEST_THINK_MS = 4_000;
 const WORK_MS = [200, 2_000, 9_000] as const;
 const WORK_RANGE_MS = 2_000;
-const KILLS_ANY_ONE_IN = 3;
+export const PATIENT_MS = 60_000;
+const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 1_500, 4_000] as const;
 
 export function historyOf(seed: number, replicas = 3): History {
-  const random = new Random(`history:${seed}`);
-  const calls = Array.from({ length: CALLS }, (_, id): PlannedCall => {
-    const atMs = random.below(CALLS * GAP_MS);
-    return {
-      id,
-      caller: 'ada',
-      atMs,
-      tool: TOOLS[random.below(TOOLS.length)] ?? 'plain',
-      thinkMs: random.below(LONGEST_THINK_MS),
-      workMs: (WORK_MS[random.below(WORK_MS.length)] ?? 0) + random.below(WORK_RANGE_MS),
-    };
-  });
-  const kill: PlannedKill = {
-    afterShown: random.below(CALLS),
-    victim: random.below(KILLS_ANY_ONE_IN) === 0 ? 'any' : 'here',
-  };
+  const calls = Array.from({ length: CALLS }, (_, id) => callOf(`history:${seed}:${id}`, id));
   return {
     seed,
     replicas,
     isCalm: false,
+    relay: choose(`history:${seed}:relay`, ['http', 'http', 'redis']),
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
-    kills: replicas > 1 ? [kill] : [],
+    faults: faultsOf(seed, replicas),
   };
 }
 
-/** Makes a failing history shorter for as long as it `fails`: fewer calls, kills and replicas, no noise, no thinking. */
+function callOf(name: string, id: number): PlannedCall {
+  return {
+    id,
+    caller: choose(`${name}:caller`, CALLERS),
+    atMs: below(`${name}:at`, CALLS * GAP_MS),
+    tool: choose(`${name}:tool`, TOOLS),
+    thinkMs: below(`${name}:think`, LONGEST_THINK_MS),
+    workMs: choose(`${name}:work`, WORK_MS) + below(`${name}:more-work`, WORK_RANGE_MS),
+    patienceMs: choose(`${name}:patience`, PATIENCE_MS),
+    isDoubled: choose(`${name}:doubled`, [false, false, true]),
+  };
+}
+
+/** Makes a failing history shorter for as long as it `fails`: fewer calls, faults and replicas, no noise, no thinking. */
 export function shorten(history: History, fails: (shorter: History) => boolean): History {
   let best = history;
   for (let isShorter = true; isShorter;) {
@@ -80,25 +80,61 @@ export function shorten(history: History, fails: (shorter: History) => boolean):
   return best;
 }
 
+type Simpler = (from: History) => History | null;
+
 /** Each makes a history simpler in one way, or says that it is so already. */
-function simplifications({ calls, kills }: History): ((from: History) => History | null)[] {
+function simplifications({ calls, faults }: History): Simpler[] {
   const without = (id: number) => (from: History) => {
     const left = from.calls.filter((call) => call.id !== id);
     return left.length === 0 || left.length === from.calls.length ? null : { ...from, calls: left };
   };
-  const withoutKill = (kill: PlannedKill) => (from: History) => {
-    return { ...from, kills: from.kills.filter((other) => other !== kill) };
-  };
-  const withoutThinking = (id: number) => (from: History) => {
-    if (!from.calls.some((call) => call.id === id && call.thinkMs > 0)) return null;
-    const hasty = from.calls.map((call) => (call.id === id ? { ...call, thinkMs: 0 } : call));
-    return { ...from, calls: hasty };
+  const withoutFault = (id: number) => (from: History) => {
+    const left = from.faults.filter((fault) => fault.id !== id);
+    return left.length === from.faults.length ? null : { ...from, faults: left };
   };
   return [
     ...calls.map(({ id }) => without(id)),
-    ...kills.map(withoutKill),
+    ...faults.map(({ id }) => withoutFault(id)),
     (from) => (from.replicas > 2 ? { ...from, replicas: from.replicas - 1 } : null),
     (from) => (from.isCalm ? null : { ...from, isCalm: true }),
-    ...calls.map(({ id }) => withoutThinking(id)),
+    (from) => (from.relay === 'http' ? null : { ...from, relay: 'http' }),
+    ...calls.flatMap(({ id }) => [
+      ofCall(id, { caller: 'ada' }),
+      ofCall(id, { thinkMs: 0 }),
+      ofCall(id, { isDoubled: false }),
+      ofCall(id, { patienceMs: PATIENT_MS }),
+    ]),
+    ...faults.flatMap(({ id }) => [
+      ofFault(id, { afterMs: 0 }),
+      ofFault(id, { restartMs: null }),
+      ofFault(id, { where: 'here' }),
+    ]),
   ];
+}
+
+function ofCall(id: number, simpler: Partial<PlannedCall>): Simpler {
+  return (from) => {
+    const calls = changed(from.calls, id, simpler);
+    return calls === null ? null : { ...from, calls };
+  };
+}
+
+function ofFault(id: number, simpler: Partial<PlannedFault>): Simpler {
+  return (from) => {
+    const faults = changed(from.faults, id, simpler);
+    return faults === null ? null : { ...from, faults };
+  };
+}
+
+/** @returns `null` if nothing would change */
+function changed<Item extends { readonly id: number }>(
+  items: readonly Item[],
+  id: number,
+  simpler: Partial<Item>,
+): Item[] | null {
+  const item = items.find((other) => other.id === id);
+  if (item === undefined) return null;
+  const after = { ...item, ...simpler };
+  if (JSON.stringify(after) === JSON.stringify(item)) return null;
+  return items.map((other) => (other === item ? after : other));
 }

@@ -5,14 +5,24 @@
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import { Random } from '../engine/random.ts';
 import { simulation } from '../engine/simulation.ts';
+import { network } from '../network/tcp-model.ts';
 import { TOOLS } from './history.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** What the server saw and did for a call. */
 export interface JournalEntry {
-  readonly what: 'called' | 'asked' | 'answered' | 'acted';
+  readonly what: 'called' | 'asked' | 'answered' | 'acted' | 'resumed';
   readonly call: string;
+  readonly atMs: number;
+  readonly session: string;
+  /** The process at the other end, or `nobody`. */
+  readonly by: string;
+  /** Of `asked`: the id of the question, the stream, and the number of the event. */
+  readonly question?: string;
+  readonly stream?: string;
+  /** Of `asked`, and of `resumed`: the last event that the reader has. */
+  readonly event?: number;
 }
 
 interface Message {
@@ -30,9 +40,10 @@ interface Stream {
 }
 
 interface Session {
+  readonly name: string;
   readonly standalone: Stream;
   readonly streams: Map<string, Stream>;
-  readonly questions: Map<string, (answer: string) => void>;
+  readonly questions: Map<string, (answer: string, by: string) => void>;
 }
 
 const SLOWEST_MS = 200;
@@ -58,6 +69,7 @@ class LegacyServer {
   readonly #sessions = new Map<string, Session>();
   readonly #workMs: (call: string) => number;
   #questions = 0;
+  #begun = 0;
 
   constructor(workMs: (call: string) => number) {
     this.#workMs = workMs;
@@ -71,7 +83,7 @@ class LegacyServer {
     const message = (text === '' ? {} : JSON.parse(text)) as Message;
     if (message.method === 'initialize') return this.#begin(message, response);
     if (session === undefined) return void response.writeHead(404).end();
-    if (request.method === 'GET') return resume(request, response, session);
+    if (request.method === 'GET') return this.#resume(request, response, session);
     if (request.method === 'DELETE') {
       this.#sessions.delete(id);
       return void response.writeHead(200).end();
@@ -79,7 +91,8 @@ class LegacyServer {
     if (message.method === undefined || message.id === undefined) {
       response.writeHead(202).end();
       const question = String(message.id);
-      session.questions.get(question)?.(message.result?.content?.name ?? 'nothing');
+      const answer = message.result?.content?.name ?? 'nothing';
+      session.questions.get(question)?.(answer, peerOf(response));
       session.questions.delete(question);
       return;
     }
@@ -88,8 +101,9 @@ class LegacyServer {
   }
 
   #begin({ id }: Message, response: ServerResponse): void {
-    const name = `session-${this.#sessions.size + 1}`;
+    const name = `session-${++this.#begun}`;
     this.#sessions.set(name, {
+      name,
       standalone: newStream(STANDALONE),
       streams: new Map(),
       questions: new Map(),
@@ -105,7 +119,7 @@ class LegacyServer {
     session.streams.set(stream.name, stream);
     send(stream, null);
     open(stream, response, 0);
-    this.#note('called', call);
+    this.#note('called', call, { session: session.name, by: peerOf(response) });
     const text = await this.#work(message.params?.name ?? '', call, session, stream);
     const result = { content: [{ type: 'text', text }] };
     send(stream, { jsonrpc: '2.0', id: message.id, result });
@@ -118,24 +132,26 @@ class LegacyServer {
     if (tool === 'twice') {
       const first = await this.#ask(session, stream, call);
       await simulation().sleep(this.#workMs(call));
-      this.#note('acted', call);
+      this.#note('acted', call, { session: session.name, by: peerOf(stream.response) });
       return first + (await this.#ask(session, stream, call));
     }
     await simulation().sleep(random.below(SLOWEST_MS));
     const answer = tool === 'beside' ? await this.#ask(session, session.standalone, call) : '';
-    this.#note('acted', call);
+    this.#note('acted', call, { session: session.name, by: peerOf(stream.response) });
     return answer;
   }
 
   #ask(session: Session, stream: Stream, call: string): Promise<string> {
     const id = `question-${++this.#questions}`;
-    this.#note('asked', call);
+    const by = peerOf(stream.response);
+    const place = { stream: stream.name, event: stream.frames.length + 1 };
+    this.#note('asked', call, { session: session.name, by, question: id, ...place });
     send(stream, {
       jsonrpc: '2.0',
       id,
       method: 'elicitation/create',
       params: {
-        message: `call=${call};`,
+        message: `call=${call};question=${id};`,
         requestedSchema: { type: 'object', properties: { name: { type: 'string' } } },
       },
     });
@@ -144,31 +160,43 @@ class LegacyServer {
       simulation().after(ANSWER_WITHIN_MS, () => {
         if (session.questions.delete(id)) resolve('timeout');
       });
-      session.questions.set(id, (answer) => {
-        this.#note('answered', call);
+      session.questions.set(id, (answer, by) => {
+        this.#note('answered', call, { session: session.name, by, question: id });
         resolve(answer);
       });
     });
   }
 
-  #note(what: JournalEntry['what'], call: string): void {
-    this.journal.push({ what, call });
-    simulation().log(`server: ${what} ${call}`);
+  /** Continues a stream after the event that the client names, or the one of the session from now on. */
+  #resume(request: IncomingMessage, response: ServerResponse, session: Session): void {
+    const lastEvent = String(request.headers['last-event-id'] ?? STANDALONE);
+    const [name = STANDALONE, number] = lastEvent.split(':');
+    const stream = name === STANDALONE ? session.standalone : session.streams.get(name);
+    if (stream === undefined) return void response.writeHead(400).end();
+    if (name === STANDALONE && number === undefined && stream.response !== null) {
+      return void response.writeHead(409).end();
+    }
+    stream.response?.end();
+    const from = number === undefined ? stream.frames.length : Number(number);
+    open(stream, response, from);
+    const place = { stream: name, event: from };
+    this.#note('resumed', '', { session: session.name, by: peerOf(response), ...place });
+  }
+
+  #note(
+    what: JournalEntry['what'],
+    call: string,
+    more: Omit<JournalEntry, 'what' | 'call' | 'atMs'>,
+  ): void {
+    this.journal.push({ what, call, atMs: simulation().nowMs, ...more });
+    simulation().log(`server: ${what} ${call} by ${more.by} ${more.stream ?? ''}`);
+    simulation().onMoment(what, more.by);
   }
 }
 
-/** Continues a stream after the event that the client names, or the one of the session from now on. */
-function resume(request: IncomingMessage, response: ServerResponse, session: Session): void {
-  const [name = STANDALONE, number] = String(request.headers['last-event-id'] ?? STANDALONE).split(
-    ':',
-  );
-  const stream = name === STANDALONE ? session.standalone : session.streams.get(name);
-  if (stream === undefined) return void response.writeHead(400).end();
-  if (name === STANDALONE && number === undefined && stream.response !== null) {
-    return void response.writeHead(409).end();
-  }
-  stream.response?.end();
-  open(stream, response, number === undefined ? stream.frames.length : Number(number));
+/** The process at the other end of a response. */
+function peerOf(response: ServerResponse | null): string {
+  return network().ownerOf(response?.socket?.remotePort);
 }
 
 function open(stream: Stream, response: ServerResponse, from: number): void {

@@ -4,6 +4,7 @@ import { internals } from '../engine/node-internals.ts';
 import type { Handle } from '../engine/node-internals.ts';
 import { Random } from '../engine/random.ts';
 import { simulation } from '../engine/simulation.ts';
+import type { Links } from './links.ts';
 
 const { codes, streams } = internals;
 /** Bytes that are on their way or unread, at most: what the buffers of two kernels hold. */
@@ -11,6 +12,8 @@ const WINDOW_BYTES = 64 * 1024;
 /** One in so many messages is cut in two. */
 const CUT_ONE_IN = 4;
 const CALM_MS = 1;
+/** After a cut, TCP waits for a while before it sends again. */
+const LONGEST_BACKOFF_MS = 400;
 /** What is on its way arrives even if its sender is dead. */
 const NETWORK = 'network';
 
@@ -43,10 +46,16 @@ export class Connection {
   #onShutDown: (() => void) | null = null;
   #lastMs = 0;
   #noise: Random | null = null;
+  readonly #links: Links;
+  /** What is on its way from here, in its order. */
+  readonly #onTheWay: (() => void)[] = [];
+  /** How much of that should have arrived, and waits until the way is whole. */
+  #overdue = 0;
 
-  constructor(handle: Handle, owner: string) {
+  constructor(handle: Handle, owner: string, links: Links) {
     this.handle = handle;
     this.owner = owner;
+    this.#links = links;
   }
 
   /** When the next thing of this end arrives: never before what was sent earlier. */
@@ -54,6 +63,11 @@ export class Connection {
     const delayMs = simulation().isCalm ? CALM_MS : 0.05 + this.#random().fraction() * 2;
     this.#lastMs = Math.max(this.#lastMs, simulation().nowMs + delayMs);
     return this.#lastMs;
+  }
+
+  /** Breaks what comes from the other end, as if that had ended or reset the connection. */
+  breakOff(end: 'reset' | 'ended'): void {
+    this.#endWith(end);
   }
 
   /** @returns the error, or whether all is on its way (`sent`) or `onSent` says so later */
@@ -84,7 +98,29 @@ export class Connection {
     }
     if (peer === null || peer.isClosed) return;
     const resets = isReset || this.#unread.length > 0;
-    simulation().at(this.arrivalMs(), () => peer.#endWith(resets ? 'reset' : 'ended'), NETWORK);
+    this.#transmit(() => peer.#endWith(resets ? 'reset' : 'ended'));
+  }
+
+  #transmit(arrive: () => void): void {
+    this.#onTheWay.push(arrive);
+    simulation().at(this.arrivalMs(), () => this.#arriveNext(), NETWORK);
+  }
+
+  /** What was sent first arrives first, also after the way was cut. */
+  #arriveNext(): void {
+    const isCut = this.peer !== null && this.#links.isCut(this.owner, this.peer.owner);
+    if (!isCut) return this.#onTheWay.shift()?.();
+    this.#overdue++;
+    if (this.#overdue === 1) this.#links.onWhole(() => this.#sendAgain());
+  }
+
+  #sendAgain(): void {
+    if (!simulation().isCalm) {
+      this.#lastMs = simulation().nowMs + this.#random().fraction() * LONGEST_BACKOFF_MS;
+    }
+    for (; this.#overdue > 0; this.#overdue--) {
+      simulation().at(this.arrivalMs(), () => this.#arriveNext(), NETWORK);
+    }
   }
 
   /** Sends what fits in the window, in pieces that the seed cuts. */
@@ -100,7 +136,7 @@ export class Connection {
       const piece = write.bytes.subarray(0, size);
       write.bytes = write.bytes.subarray(size);
       peer.#heldBytes += size;
-      simulation().at(this.arrivalMs(), () => peer.#arrive(piece), NETWORK);
+      this.#transmit(() => peer.#arrive(piece));
       if (write.bytes.length > 0) continue;
       this.#writes.shift();
       const { onSent } = write;
@@ -110,7 +146,7 @@ export class Connection {
     if (onShutDown === null) return;
     this.#onShutDown = null;
     this.#hasShutDown = true;
-    simulation().at(this.arrivalMs(), () => peer.#endWith('ended'), NETWORK);
+    this.#transmit(() => peer.#endWith('ended'));
     simulation().after(0, onShutDown, this.owner);
   }
 
@@ -118,9 +154,10 @@ export class Connection {
     if (this.isClosed) {
       const { peer } = this;
       if (peer === null || peer.isClosed) return;
-      simulation().at(this.arrivalMs(), () => peer.#endWith('reset'), NETWORK);
+      this.#transmit(() => peer.#endWith('reset'));
       return;
     }
+    if (this.#end !== 'open') return;
     const digest = hash('sha256', piece, 'hex').slice(0, 12);
     simulation().log(`${this.peer?.name} ${piece.length} ${digest}`);
     this.#unread.push(piece);

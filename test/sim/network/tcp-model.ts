@@ -7,6 +7,8 @@ import { internals } from '../engine/node-internals.ts';
 import type { Handle } from '../engine/node-internals.ts';
 import { ownerNow, simulation, type Simulation } from '../engine/simulation.ts';
 import { type Address, Connection } from './connection.ts';
+import { Links } from './links.ts';
+import { placeOf } from './places.ts';
 
 const { codes, streams, tcp } = internals;
 const { owner_symbol } = internals.asyncHooks.symbols;
@@ -18,10 +20,13 @@ interface Request {
   oncomplete(status: number, ...more: unknown[]): void;
 }
 
-/** What one simulation has of listeners and ports. */
-class Ports {
+/** The network of one simulation. */
+class Network {
+  readonly links = new Links();
   readonly listeners = new Map<number, Connection>();
   readonly connections = new Set<Connection>();
+  /** Who has a port, or had it last. */
+  readonly owners = new Map<number, string>();
   next = FIRST_PORT;
   readonly #connects = new Map<string, number>();
 
@@ -31,6 +36,26 @@ class Ports {
     const count = (this.#connects.get(pair) ?? 0) + 1;
     this.#connects.set(pair, count);
     return `${pair}#${count}`;
+  }
+
+  /** Who has a port. */
+  ownerOf(port: number | undefined): string {
+    return this.owners.get(port ?? 0) ?? 'nobody';
+  }
+
+  /** How many sockets and listeners a process has. */
+  handlesOf(owner: string): number {
+    return [...this.connections].filter(
+      (connection) => connection.owner === owner && !connection.isClosed,
+    ).length;
+  }
+
+  /** The connections between two places, by their ends at the first. */
+  between(here: string, there: string): Connection[] {
+    return [...this.connections].filter(
+      ({ owner, peer }) =>
+        peer !== null && placeOf(owner) === here && placeOf(peer.owner) === there,
+    );
   }
 
   kill(owner: string): void {
@@ -60,13 +85,14 @@ class Ports {
   }
 }
 
-const allPorts = new WeakMap<Simulation, Ports>();
+const networks = new WeakMap<Simulation, Network>();
 const connections = new WeakMap<Handle, Connection>();
 
-function ports(): Ports {
-  let found = allPorts.get(simulation());
+/** The network of the simulation that runs. */
+export function network(): Network {
+  let found = networks.get(simulation());
   if (found === undefined) {
-    allPorts.set(simulation(), (found = new Ports()));
+    networks.set(simulation(), (found = new Network()));
     simulation().attach(found);
   }
   return found;
@@ -75,52 +101,57 @@ function ports(): Ports {
 function connectionOf(handle: Handle): Connection {
   let found = connections.get(handle);
   if (found === undefined) {
-    connections.set(handle, (found = new Connection(handle, ownerNow())));
-    ports().connections.add(found);
+    connections.set(handle, (found = new Connection(handle, ownerNow(), network().links)));
+    network().connections.add(found);
   }
   return found;
 }
 
 function bind(this: Handle, address: string, port: number): number {
-  connectionOf(this).local = { address, port: port === 0 ? ports().next++ : port };
+  connectionOf(this).local = { address, port: port === 0 ? network().next++ : port };
   return 0;
 }
 
 function listen(this: Handle): number {
   const connection = connectionOf(this);
-  connection.local ??= { address: '0.0.0.0', port: ports().next++ };
-  if (ports().listeners.has(connection.local.port)) return codes.UV_EADDRINUSE;
-  ports().listeners.set(connection.local.port, connection);
+  connection.local ??= { address: '0.0.0.0', port: network().next++ };
+  if (network().listeners.has(connection.local.port)) return codes.UV_EADDRINUSE;
+  network().listeners.set(connection.local.port, connection);
+  network().owners.set(connection.local.port, connection.owner);
   return 0;
 }
 
 function connect(this: Handle, request: Request, address: string, port: number): number {
   const connection = connectionOf(this);
-  connection.local = { address: '127.0.0.1', port: ports().next++ };
+  connection.local = { address: '127.0.0.1', port: network().next++ };
   connection.remote = { address, port };
-  connection.name = ports().nameOf(connection.owner, port);
-  simulation().at(
-    connection.arrivalMs(),
-    () => {
-      if (connection.isClosed) return;
-      const listener = ports().listeners.get(port);
-      if (listener === undefined) {
-        request.oncomplete(codes.UV_ECONNREFUSED, this, request, false, false);
-        return;
-      }
-      const handle = new tcp.TCP(tcp.constants.SOCKET);
-      const accepted = connectionOf(handle);
-      accepted.owner = listener.owner;
-      accepted.name = `${listener.owner}<${connection.name}`;
-      accepted.local = { address, port };
-      accepted.remote = connection.local;
-      accepted.peer = connection;
-      connection.peer = accepted;
-      simulation().after(0, () => listener.handle.onconnection(0, handle), listener.owner);
-      request.oncomplete(0, this, request, true, true);
-    },
-    connection.owner,
-  );
+  connection.name = network().nameOf(connection.owner, port);
+  network().owners.set(connection.local.port, connection.owner);
+  const attempt = () => {
+    if (connection.isClosed) return;
+    const target = network().ownerOf(port);
+    const { links } = network();
+    if (links.isCut(connection.owner, target) || links.isCut(target, connection.owner)) {
+      return links.onWhole(() =>
+        simulation().at(connection.arrivalMs(), attempt, connection.owner),
+      );
+    }
+    const listener = network().listeners.get(port);
+    if (listener === undefined || links.refuses(listener.owner)) {
+      return request.oncomplete(codes.UV_ECONNREFUSED, this, request, false, false);
+    }
+    const handle = new tcp.TCP(tcp.constants.SOCKET);
+    const accepted = connectionOf(handle);
+    accepted.owner = listener.owner;
+    accepted.name = `${listener.owner}<${connection.name}`;
+    accepted.local = { address, port };
+    accepted.remote = connection.local;
+    accepted.peer = connection;
+    connection.peer = accepted;
+    simulation().after(0, () => listener.handle.onconnection(0, handle), listener.owner);
+    request.oncomplete(0, this, request, true, true);
+  };
+  simulation().at(connection.arrivalMs(), attempt, connection.owner);
   return 0;
 }
 
@@ -156,8 +187,8 @@ function close(handle: Handle, isReset: boolean, callback?: () => void): void {
   if (connection.isClosed || simulation().isEnding) process.nextTick(onClosed);
   else simulation().after(0, onClosed, connection.owner);
   if (connection.isClosed) return;
-  ports().forget(connection);
-  ports().connections.delete(connection);
+  network().forget(connection);
+  network().connections.delete(connection);
   connection.close(isReset);
   closeHandle.call(handle);
 }

@@ -1,0 +1,133 @@
+/** The laws, as clients, server and store see them. */
+import type { StoredClaim } from '../store/store.ts';
+import type { ModernResponse } from './client.ts';
+import type { JournalEntry } from './legacy-server.ts';
+
+/** How long after the last fault a request has an outcome, and a call its end. */
+export const OUTCOME_WITHIN_MS = 60_000;
+export const END_WITHIN_MS = 120_000;
+/** How long a question of a live session can wait for a process that shows it or declines it. */
+const SHOWN_WITHIN_MS = 45_000;
+const QUESTION = /call=(\w+);question=([\w-]+);/g;
+
+export class Checker {
+  readonly violations: string[] = [];
+  readonly #journal: () => readonly JournalEntry[];
+  /** Questions that a client was shown. */
+  readonly #shown = new Set<string>();
+  /** Calls of which somebody said that they cannot have acted, and which nobody went on with. */
+  readonly #denied = new Map<string, string>();
+  readonly #holders = new Map<string, string>();
+  readonly #epochs = new Map<string, number>();
+  readonly #outcomes = new Map<string, string>();
+
+  constructor(journal: () => readonly JournalEntry[]) {
+    this.#journal = journal;
+  }
+
+  break(law: number, how: string): void {
+    const violation = `law ${law}: ${how}`;
+    if (!this.violations.includes(violation)) this.violations.push(violation);
+  }
+
+  /** Law 1: a home has one holder for each token, and tokens only grow. */
+  claimed({ key, epoch, owner }: StoredClaim, hasLostData: boolean): void {
+    if (hasLostData) return;
+    const at = `${key} ${epoch}`;
+    const holder = this.#holders.get(at);
+    if (holder !== undefined && holder !== owner) {
+      this.break(1, `${key} has two holders with the token ${epoch}: ${holder} and ${owner}`);
+    }
+    this.#holders.set(at, owner);
+    const last = this.#epochs.get(key) ?? 0;
+    if (epoch < last) this.break(1, `${key} has the token ${epoch} after ${last}`);
+    this.#epochs.set(key, Math.max(last, epoch));
+  }
+
+  /** Law 4: a question is shown only in the call that asked it. @returns the calls that ask */
+  shown(call: string, questions: object): string[] {
+    const asking: string[] = [];
+    for (const [, other = '', question = ''] of JSON.stringify(questions).matchAll(QUESTION)) {
+      if (other !== call) this.break(4, `a question of ${other} is shown in ${call}`);
+      this.#shown.add(question);
+      asking.push(other);
+    }
+    return asking;
+  }
+
+  /** Law 5: who is told that a call cannot have acted is told the truth. */
+  failed(call: string, { error }: ModernResponse): void {
+    if (error?.data?.mayHaveActed !== false) return;
+    const reason = error.data.reason ?? error.message;
+    if (this.#count('acted', call) > 0) this.break(5, `${call} has acted, and it is denied`);
+    if (error.data.retryable !== true) this.#denied.set(call, reason);
+  }
+
+  /** Laws 3 and 6: the same retry twice gets the same outcome, or hears that the call is lost. */
+  repeated(call: string, round: number, response: ModernResponse): void {
+    if (response.error !== undefined) return;
+    const key = `${call} ${round}`;
+    // What is sealed is another text each time.
+    const { requestState: _, ...outcome } = response.result ?? {};
+    const text = JSON.stringify(outcome);
+    const before = this.#outcomes.get(key);
+    if (before !== undefined && before !== text) {
+      this.break(6, `the same retry of ${call} has two outcomes: ${before} and ${text}`);
+    }
+    this.#outcomes.set(key, text);
+  }
+
+  /** What only the end shows. */
+  atEnd(calls: readonly string[]): void {
+    for (const call of calls) {
+      const acts = this.#count('acted', call);
+      if (acts > 1) this.break(5, `${call} acted ${acts} times`);
+      const denied = this.#denied.get(call);
+      if (acts > 0 && denied !== undefined) {
+        this.break(5, `${call} acted after that was excluded (${denied})`);
+      }
+    }
+    this.#checkAcknowledgements();
+  }
+
+  /** Law 8: another process reads a stream only after what a client has seen of it. */
+  #checkAcknowledgements(): void {
+    const journal = this.#journal();
+    for (const [at, entry] of journal.entries()) {
+      if (entry.what !== 'resumed' || entry.stream === 'standalone') continue;
+      const before = journal.slice(0, at);
+      const unseen = before.filter(
+        ({ what, session, stream, event = 0, question = '', by }) =>
+          what === 'asked' &&
+          session === entry.session &&
+          stream === entry.stream &&
+          event <= (entry.event ?? 0) &&
+          by !== entry.by &&
+          !this.#shown.has(question) &&
+          !before.some((other) => other.what === 'answered' && other.question === question),
+      );
+      for (const { call, question } of unseen) {
+        const who = `${entry.by} acknowledges ${question} of ${call}`;
+        this.break(8, `${who}, which nobody was shown`);
+      }
+    }
+  }
+
+  /** Law 6: a question that reached a process which lives is shown or declined. */
+  questionsUnanswered(nowMs: number, isWorking: (process: string) => boolean): void {
+    const journal = this.#journal();
+    for (const { what, question, call, by, atMs } of journal) {
+      if (what !== 'asked' || by === 'nobody' || !isWorking(by)) continue;
+      const isAnswered = journal.some(
+        (entry) => entry.what === 'answered' && entry.question === question,
+      );
+      if (isAnswered || nowMs - atMs < SHOWN_WITHIN_MS) continue;
+      if (this.#shown.has(question ?? '')) continue;
+      this.break(6, `${question} of ${call} reached ${by}, which neither shows nor declines it`);
+    }
+  }
+
+  #count(what: JournalEntry['what'], call: string): number {
+    return this.#journal().filter((entry) => entry.what === what && entry.call === call).length;
+  }
+}

@@ -1,0 +1,104 @@
+/** Faults, which are data: what breaks, where, at which moment of the wire, and for how long. */
+import { below, choose } from '../engine/random.ts';
+
+/**
+ * A fault at any time finds little: it strikes when something was just `called`, `asked`, `answered` or done (`acted`) at a server,
+ * a question was just `shown` to a client, its retry was just sent (`retried`), a stream was just `resumed`, a home or call just
+ * `claimed`, or a lease just `renewed`.
+ */
+export const MOMENTS = [
+  'shown',
+  'retried',
+  'called',
+  'asked',
+  'answered',
+  'acted',
+  'resumed',
+  'claimed',
+  'renewed',
+] as const;
+export type Moment = (typeof MOMENTS)[number];
+
+/** What happens to a replica. `vanish` is a kill of which the network tells nobody. */
+const OF_REPLICAS = ['kill', 'vanish', 'drain', 'freeze', 'clock'] as const;
+/** What happens between a replica and another part. */
+const OF_LINKS = ['partition', 'deaf', 'mute', 'reset', 'half-close', 'refuse'] as const;
+/** What happens to the store. */
+const OF_STORE = [
+  'store-away',
+  'store-hangs',
+  'store-slow',
+  'store-loses-replies',
+  'store-loses-data',
+  'store-falls-back',
+  'store-clock',
+  'store-poisoned',
+] as const;
+export const FAULTS = [...OF_REPLICAS, ...OF_LINKS, ...OF_STORE] as const;
+export type FaultKind = (typeof FAULTS)[number];
+export const PARTS = ['redis', 'server', 'client', 'replica'] as const;
+
+export interface PlannedFault {
+  readonly id: number;
+  readonly kind: FaultKind;
+  readonly moment: Moment;
+  /** How often the moment was there before. */
+  readonly nth: number;
+  /** How long after the moment. */
+  readonly afterMs: number;
+  /** The replica where the moment was, or any. */
+  readonly where: 'here' | 'any';
+  /** The other end, for a fault of a link. */
+  readonly between: (typeof PARTS)[number];
+  readonly forMs: number;
+  /** When the replica that is gone is started again, or never. */
+  readonly restartMs: number | null;
+}
+
+const MOST_FAULTS = 5;
+const LATEST_NTH = 6;
+/** A lease is 5 s, a command to the store 1 s, a connect 2 to 5 s. */
+const LENGTHS_MS = [300, 1_200, 3_000, 4_800, 5_200, 9_000, 14_000] as const;
+const DELAYS_MS = [0, 0, 0, 1, 5, 40, 700] as const;
+const JITTER_MS = 200;
+const RESTARTS_MS = [null, 10, 1_500, 6_000] as const;
+const ANY_ONE_IN = 3;
+
+export function faultsOf(seed: number, replicas: number): PlannedFault[] {
+  const name = `faults:${seed}`;
+  // Some fleets are only killed and drained, others see everything.
+  const kinds: readonly FaultKind[] = choose(`${name}:kinds`, [
+    ['kill', 'drain', 'freeze'],
+    [...OF_REPLICAS],
+    [...OF_REPLICAS, ...OF_LINKS],
+    [...OF_STORE, 'kill', 'freeze'],
+    FAULTS,
+  ]);
+  const count = below(`${name}:count`, MOST_FAULTS);
+  const faults = Array.from({ length: count }, (_, id) => faultOf(`${name}:${id}`, id, kinds));
+  return replicas > 1 ? faults : faults.filter(({ kind }) => !isEnd(kind));
+}
+
+function faultOf(name: string, id: number, kinds: readonly FaultKind[]): PlannedFault {
+  return {
+    id,
+    kind: kinds[below(`${name}:kind`, kinds.length)] ?? 'kill',
+    moment: MOMENTS[below(`${name}:moment`, MOMENTS.length)] ?? 'shown',
+    nth: below(`${name}:nth`, LATEST_NTH),
+    afterMs: choose(`${name}:after`, DELAYS_MS),
+    where: below(`${name}:where`, ANY_ONE_IN) === 0 ? 'any' : 'here',
+    between: choose(`${name}:between`, PARTS),
+    forMs: choose(`${name}:for`, LENGTHS_MS) + below(`${name}:jitter`, JITTER_MS),
+    restartMs: choose(`${name}:restart`, RESTARTS_MS),
+  };
+}
+
+/** Whether a replica is gone after it. */
+export function isEnd(kind: FaultKind): boolean {
+  return kind === 'kill' || kind === 'vanish' || kind === 'drain';
+}
+
+/** Whether the store may have lost what it had acknowledged. */
+export function losesData({ kind }: PlannedFault): boolean {
+  return ['store-loses-data', 'store-falls-back', 'store-poisoned', 'store-clock'].includes(kind);
+}

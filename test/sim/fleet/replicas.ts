@@ -1,0 +1,143 @@
+/** Real gateways in the simulation: places where one process runs after the other. */
+import { startGateway, type Gateway } from '../../../src/app/gateway.ts';
+import { parseConfig } from '../../../src/config/load/load.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
+import { fewRandomBytes } from '../../../src/lib/crypto.ts';
+import type { Log } from '../../../src/ops/log.ts';
+import { simulation } from '../engine/simulation.ts';
+import { processAt } from '../network/places.ts';
+// A gateway loads them when it needs them, which takes time that is not virtual.
+import '../../../src/replicas/directory/redis-directory.ts';
+import '../../../src/replicas/redis/client.ts';
+import '../../../src/replicas/relay/redis-queue.ts';
+import '../../../src/replicas/relay/redis-relay.ts';
+
+export const PORTS = { upstream: 3_000, redis: 6_379 } as const;
+const POOL_BYTES = 4_096;
+const FIRST_PLACE = 'A'.charCodeAt(0);
+
+function settings(relay: 'http' | 'redis'): string {
+  return JSON.stringify({
+    listen: '127.0.0.1:0',
+    admin: 'off',
+    routes: [
+      {
+        id: 'mcp',
+        path: '/mcp',
+        upstream: { url: `http://127.0.0.1:${PORTS.upstream}/mcp` },
+        // Shorter than the time within which a client expects an outcome.
+        calls: { maxDuration: '30s' },
+        // Over when a run ends.
+        parking: { redeliver: '30s' },
+      },
+    ],
+    seal: {
+      audience: 'simulation',
+      keys: [{ kid: 'only', key: Buffer.alloc(32, 7).toString('base64url') }],
+    },
+    drain: { delay: '0s', parked: '3s', timeout: '2s' },
+    log: { level: 'debug', format: 'json' },
+    limits: { maxMemoryPercent: 'off', maxEventLoopDelay: 'off' },
+    relay: relay === 'redis' ? { via: 'redis' } : { listen: '127.0.0.1:0' },
+    redis: { url: `redis://127.0.0.1:${PORTS.redis}` },
+  });
+}
+
+/** A replica at its place. */
+export class Replica {
+  readonly place: string;
+  readonly #relay: 'http' | 'redis';
+  /** The process that runs there, or ran there last. */
+  name = '';
+  port = 0;
+  isDraining = false;
+  #starts = 0;
+  #gateway: Gateway | null = null;
+  #timers = new Set<object>();
+
+  constructor(nth: number, relay: 'http' | 'redis') {
+    this.place = String.fromCharCode(FIRST_PLACE + nth);
+    this.#relay = relay;
+  }
+
+  get isUp(): boolean {
+    return this.#gateway !== null && !this.isGone;
+  }
+
+  /** Whether its process is dead, or not yet there. */
+  get isGone(): boolean {
+    return this.name === '' || simulation().isDead(this.name);
+  }
+
+  /** Starts a process here. */
+  async start(): Promise<void> {
+    this.#starts++;
+    const name = processAt(this.place, this.#starts);
+    this.name = name;
+    this.#gateway = null;
+    this.isDraining = false;
+    const timers = (this.#timers = new Set());
+    const { config } = parseConfig(settings(this.#relay), 'simulation.json', {
+      env: {},
+      readSecret: () => '',
+    });
+    const options = { log: logOf(name), clock: clockOf(name, timers) };
+    const gateway = await simulation().as(name, () => startGateway(config, options));
+    if (this.name !== name) return;
+    this.#gateway = gateway;
+    this.port = Number(new URL(gateway.url).port);
+  }
+
+  /** Stops as after SIGTERM. */
+  async drain(): Promise<void> {
+    const { name } = this;
+    const gateway = this.#gateway;
+    if (gateway === null) return;
+    this.isDraining = true;
+    await simulation().as(name, () => gateway.drain());
+  }
+
+  /** Stops at once. */
+  async close(): Promise<void> {
+    const gateway = this.#gateway;
+    if (gateway !== null) await simulation().as(this.name, () => gateway.close());
+  }
+
+  /** How many timers its clock has. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+}
+
+/** Empties the pool of random bytes that all gateways share: what is left of it is from the simulation before. */
+export function emptyPool(): void {
+  fewRandomBytes(POOL_BYTES);
+}
+
+function logOf(name: string): Log {
+  return {
+    event(event, fields) {
+      if (!simulation().isDead(name)) {
+        simulation().log(`${name}: ${event} ${JSON.stringify(fields)}`);
+      }
+    },
+    takes: () => true,
+  };
+}
+
+function clockOf(name: string, timers: Set<object>): Clock {
+  return {
+    now: () => simulation().wallMs(name),
+    elapsed: () => simulation().nowMs,
+    setTimer(afterMs, callback) {
+      const timer = {};
+      timers.add(timer);
+      // Whether it is cancelled counts when it fires: a frozen process has it fire late.
+      const fire = () => {
+        if (timers.delete(timer)) callback();
+      };
+      simulation().after(Math.max(0, afterMs), fire, name);
+      return { cancel: () => timers.delete(timer) };
+    },
+  };
+}

@@ -1,0 +1,211 @@
+/** Faults strike at moments of the wire, and end. */
+import { below } from '../engine/random.ts';
+import { simulation } from '../engine/simulation.ts';
+import { EVERYWHERE } from '../network/links.ts';
+import { placeOf } from '../network/places.ts';
+import { network } from '../network/tcp-model.ts';
+import type { RedisModel } from '../store/redis-model.ts';
+import { isEnd, type Moment, type PlannedFault } from './faults.ts';
+import type { Replica } from './replicas.ts';
+
+interface Parts {
+  readonly replicas: readonly Replica[];
+  readonly redis: RedisModel;
+  /** Says in the story what happens. */
+  tell(what: string): void;
+}
+
+const CLOCK_STEP_MS = 60_000;
+const FALL_BACK_MS = [300, 2_000, 20_000] as const;
+const SLOWEST_MS = 900;
+/** The owner of what faults do: it never dies. */
+const FAULTS = 'faults';
+
+export class Strikes {
+  readonly #seed: number;
+  readonly #parts: Parts;
+  readonly #waiting: Set<PlannedFault>;
+  readonly #seen = new Map<string, number>();
+  /** What ends the faults that last. */
+  readonly #ends = new Set<() => void>();
+  /** When the last fault ended. */
+  lastEndMs = 0;
+  #isOver = false;
+
+  constructor(seed: number, faults: readonly PlannedFault[], parts: Parts) {
+    this.#seed = seed;
+    this.#parts = parts;
+    this.#waiting = new Set(faults);
+  }
+
+  /** Notes a moment, and lets strike what waits for it. */
+  happens(moment: Moment, owner: string): void {
+    if (this.#isOver) return;
+    const nth = this.#seen.get(moment) ?? 0;
+    this.#seen.set(moment, nth + 1);
+    for (const fault of this.#waiting) {
+      if (fault.moment !== moment || fault.nth !== nth) continue;
+      this.#waiting.delete(fault);
+      // In a step of its own: what a process does at once, it does whole.
+      simulation().after(fault.afterMs, () => this.#strike(fault, placeOf(owner)), FAULTS);
+    }
+  }
+
+  /** Ends all faults, and lets no other strike. */
+  healAll(): void {
+    this.#isOver = true;
+    for (const end of [...this.#ends]) end();
+    network().links.mendAll();
+  }
+
+  #strike(fault: PlannedFault, here: string): void {
+    if (this.#isOver) return;
+    const replica = this.#victim(fault, here);
+    if (fault.kind.startsWith('store-')) this.#strikeStore(fault);
+    else if (replica === null) return;
+    else if (isEnd(fault.kind)) this.#endReplica(fault, replica);
+    else if (fault.kind === 'freeze') this.#freeze(fault, replica);
+    else if (fault.kind === 'clock') this.#stepClock(fault, replica.name);
+    else this.#strikeLink(fault, replica.place);
+  }
+
+  #victim({ id, where }: PlannedFault, here: string): Replica | null {
+    const up = this.#parts.replicas.filter(({ isUp, isDraining }) => isUp && !isDraining);
+    const found = where === 'here' ? up.find(({ place }) => place === here) : undefined;
+    return found ?? up[this.#below(id, 'victim', up.length)] ?? null;
+  }
+
+  #endReplica(fault: PlannedFault, replica: Replica): void {
+    const { kind, restartMs } = fault;
+    const up = this.#parts.replicas.filter(({ isUp, isDraining }) => isUp && !isDraining);
+    if (up.length < 2) return;
+    const { name, place } = replica;
+    this.#parts.tell(`${kind}: ${name}`);
+    const { links } = network();
+    if (kind === 'vanish') {
+      for (const [from, to] of bothWays(place, EVERYWHERE)) links.cut(from, to);
+    }
+    const gone = () => {
+      simulation().kill(name);
+      this.#note();
+      if (restartMs === null) return;
+      simulation().after(restartMs, () => this.#restart(fault, replica), FAULTS);
+    };
+    if (kind === 'drain') void replica.drain().then(() => simulation().after(0, gone, FAULTS));
+    else gone();
+  }
+
+  #restart({ kind }: PlannedFault, replica: Replica): void {
+    if (this.#isOver) return;
+    if (kind === 'vanish') {
+      for (const [from, to] of bothWays(replica.place, EVERYWHERE)) network().links.mend(from, to);
+    }
+    this.#note();
+    this.#parts.tell(`restart: ${replica.place}`);
+    // It does not start if the store is away for too long.
+    replica.start().catch(() => {});
+  }
+
+  #freeze({ forMs }: PlannedFault, { name }: Replica): void {
+    this.#parts.tell(`freeze: ${name} for ${forMs} ms`);
+    simulation().freeze(name);
+    this.#endAfter(forMs, () => {
+      this.#parts.tell(`${name} goes on`);
+      simulation().thaw(name);
+    });
+  }
+
+  #stepClock({ id }: PlannedFault, name: string): void {
+    const aheadMs = this.#below(id, 'step', 2) === 0 ? CLOCK_STEP_MS : -CLOCK_STEP_MS;
+    this.#parts.tell(`clock: ${name} ${aheadMs} ms`);
+    simulation().setClockAhead(name, aheadMs);
+  }
+
+  #strikeLink({ id, kind, between, forMs }: PlannedFault, place: string): void {
+    const others = this.#parts.replicas.filter((other) => other.place !== place);
+    const other =
+      between === 'replica' ? others[this.#below(id, 'other', others.length)]?.place : between;
+    if (other === undefined) return;
+    this.#parts.tell(`${kind}: ${place} and ${other} for ${forMs} ms`);
+    const { links } = network();
+    if (kind === 'reset' || kind === 'half-close') {
+      const end = kind === 'reset' ? 'reset' : 'ended';
+      for (const connection of network().between(place, other)) {
+        connection.breakOff(end);
+        if (kind === 'reset') connection.peer?.breakOff(end);
+      }
+      return this.#note();
+    }
+    if (kind === 'refuse') {
+      links.refuse(other, true);
+      return this.#endAfter(forMs, () => links.refuse(other, false));
+    }
+    const [there, back] = bothWays(place, other);
+    const ways = { partition: [there, back], deaf: [back], mute: [there] }[kind as 'partition'];
+    for (const [from, to] of ways) links.cut(from, to);
+    this.#endAfter(forMs, () => {
+      for (const [from, to] of ways) links.mend(from, to);
+    });
+  }
+
+  #strikeStore({ id, kind, forMs }: PlannedFault): void {
+    const { redis } = this.#parts;
+    this.#parts.tell(`${kind} for ${forMs} ms`);
+    const { links } = network();
+    switch (kind) {
+      case 'store-away':
+        redis.setAway(true);
+        return this.#endAfter(forMs, () => redis.setAway(false));
+      case 'store-hangs':
+        for (const [from, to] of bothWays('redis', EVERYWHERE)) links.cut(from, to);
+        return this.#endAfter(forMs, () => {
+          for (const [from, to] of bothWays('redis', EVERYWHERE)) links.mend(from, to);
+        });
+      case 'store-slow':
+        redis.slowMs = this.#below(id, 'slow', SLOWEST_MS);
+        return this.#endAfter(forMs, () => (redis.slowMs = 0));
+      case 'store-loses-replies':
+        redis.losesReplies = true;
+        return this.#endAfter(forMs, () => (redis.losesReplies = false));
+      case 'store-loses-data':
+        redis.store.flush();
+        redis.cutConnections();
+        break;
+      case 'store-falls-back':
+        redis.store.fallBack(FALL_BACK_MS[this.#below(id, 'back', FALL_BACK_MS.length)] ?? 0);
+        redis.cutConnections();
+        break;
+      case 'store-clock':
+        this.#stepClock({ id } as PlannedFault, 'redis');
+        break;
+      default:
+        redis.poison(`${this.#seed}:${id}`);
+    }
+    this.#note();
+  }
+
+  #endAfter(forMs: number, end: () => void): void {
+    const endOnce = () => {
+      if (!this.#ends.delete(endOnce)) return;
+      this.#note();
+      end();
+    };
+    this.#ends.add(endOnce);
+    simulation().after(forMs, endOnce, FAULTS);
+  }
+
+  #note(): void {
+    this.lastEndMs = simulation().nowMs;
+  }
+
+  #below(id: number, why: string, end: number): number {
+    return below(`${this.#seed}:fault:${id}:${why}`, Math.max(1, end));
+  }
+}
+
+function bothWays(here: string, there: string): [[string, string], [string, string]] {
+  return [
+    [here, there],
+    [there, here],
+  ];
+}
