@@ -14,7 +14,7 @@ import type { Gateway } from '../app/gateway.ts';
 import { nameOfServer } from '../app/settings.ts';
 import type { Log } from '../ops/log.ts';
 import { createLog } from '../ops/write-log.ts';
-import { StartFailure, type StartFailureCode } from '../lib/program.ts';
+import { StartFailure, type Environment, type StartFailureCode } from '../lib/program.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './arguments.ts';
 
@@ -88,7 +88,7 @@ async function run(
   host.on('SIGINT', () => stop(EXIT.interrupted));
   // A terminal that closes is no reason to lose calls.
   const isReloadable = source !== null && !hasTerminal(host);
-  const risks = new RiskLog(log, source, host.env['PATH'] ?? '');
+  const risks = new RiskLog(log, source, host.env);
   const reload = async () => {
     let loaded: readonly Problem[] = [];
     const isInForce = await (source &&
@@ -119,23 +119,23 @@ async function run(
 class RiskLog {
   readonly #log: Log;
   readonly #source: ConfigSource | null;
-  readonly #searchPath: string;
+  readonly #env: Environment;
   #told: readonly Problem[] = [];
 
   /**
    * @param source `null` if no field is written in a file
-   * @param searchPath the folders of programs, as `PATH` has them
+   * @param env of the gateway
    */
-  constructor(log: Log, source: ConfigSource | null, searchPath: string) {
+  constructor(log: Log, source: ConfigSource | null, env: Environment) {
     this.#log = log;
     this.#source = source;
-    this.#searchPath = searchPath;
+    this.#env = env;
   }
 
   /** Lists the risks of the configuration that was loaded last. */
   of(config: Config): readonly Problem[] {
     const isWritten = (path: FieldPath) => this.#source?.file.isWritten(path) ?? false;
-    return adviseOn(config, isWritten, this.#searchPath);
+    return adviseOn(config, isWritten, this.#env);
   }
 
   /** Logs all risks, if they are not those that it logged last. */

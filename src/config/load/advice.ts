@@ -3,18 +3,20 @@ import { existsSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 import type { Config, RouteConfig } from '../schema.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
+import type { Environment } from '../../lib/program.ts';
 import { formatAddress } from '../units.ts';
+import { adviseOnPrograms } from './exposed-secrets.ts';
 import type { FieldPath, Problem } from './problem.ts';
 
 /**
  * Lists the risks of a configuration.
  * @param isWritten tells whether the file has a value for a field
- * @param searchPath the folders of programs, as `PATH` has them
+ * @param env of the gateway
  */
 export function adviseOn(
   config: Config,
   isWritten: (path: FieldPath) => boolean,
-  searchPath: string,
+  env: Environment,
 ): Problem[] {
   return [
     ...adviseOnListener(config),
@@ -22,8 +24,9 @@ export function adviseOn(
     ...adviseOnKeys(config),
     ...adviseOnIdentity(config),
     ...adviseOnAnonymous(config),
+    ...adviseOnPrograms(config, env),
     ...config.routes.flatMap((route, index) => [
-      ...adviseOnCommand(route, index, searchPath),
+      ...adviseOnCommand(route, index, env['PATH'] ?? ''),
       ...adviseOnHome(route, index),
       ...adviseOnCredentials(config, index, isWritten),
       ...adviseOnRates(config, route, index),

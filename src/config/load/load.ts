@@ -69,10 +69,7 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
   if (config === null || found.length > 0) throw invalid(place(found, source), file);
   const written = source.data;
   const isWritten = (path: FieldPath) => lookUp(written, path) !== undefined;
-  const advice = [
-    ...adviseOn(config, isWritten, sources.env['PATH'] ?? ''),
-    ...adviseOnKeyFile(config),
-  ];
+  const advice = [...adviseOn(config, isWritten, sources.env), ...adviseOnKeyFile(config)];
   const warnings = place(advice, source).map(({ position, line }) => ({
     position,
     line: `warning: ${line}`,

@@ -12,14 +12,15 @@ import { COMMAND } from '../../fixtures/gateways/command.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
+const STDIO = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-cli-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Starts the program as an operator does, with nothing of this process's environment. */
-function start(words: readonly string[], nodeFlags: readonly string[] = []) {
+function start(words: readonly string[], nodeFlags: readonly string[] = [], env = {}) {
   return spawn(process.execPath, [...nodeFlags, COMMAND, ...words], {
     cwd: root,
-    env: { PATH: process.env['PATH'] },
+    env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
@@ -252,7 +253,24 @@ test.each([
   ['0.0.0.0:0', ['listen', 'seal.keys']],
 ])('a gateway without a file that listens on %s has these risks: %j', async (address, fields) => {
   const upstream = ['--upstream', 'http://127.0.0.1:9/mcp', '--admin', 'off'];
-  const child = start([...upstream, '--listen', address]);
+  const risks = await risksOf(start([...upstream, '--listen', address]));
+  expect(risks.map(({ field }) => field)).toEqual(fields);
+});
+
+// Rule stdio-12.
+test('a secret that a server over stdio can read is a warning of the log at the start', async () => {
+  const key = Buffer.alloc(32, 'a key').toString('base64url');
+  const server = ['--stdio', '--', process.execPath, STDIO];
+  const words = ['--listen', '127.0.0.1:0', '--admin', 'off', ...server];
+  const risks = await risksOf(start(words, [], { MRTR_GATEWAY_SEAL_KEY: `a:${key}` }));
+  expect(risks).toMatchObject([
+    { field: 'routes[0].upstream.command', problem: expect.stringContaining('SEAL_KEY in its') },
+  ]);
+  expect(JSON.stringify(risks)).not.toContain(key);
+});
+
+/** Ends a gateway as soon as it listens. @returns the risks that it logged */
+async function risksOf(child: ReturnType<typeof start>): Promise<Record<string, unknown>[]> {
   let log = '';
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
     if (!log.includes('gateway.listening') && chunk.includes('gateway.listening')) {
@@ -263,8 +281,8 @@ test.each([
   await once(child, 'close');
   const lines = log.trim().split('\n');
   const risky = lines.filter((line) => line.includes('"config.risky"'));
-  expect(risky.map((line) => JSON.parse(line).field)).toEqual(fields);
-});
+  return risky.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
 
 test.each(['json', 'pretty'])(
   'SIGTERM stops it with exit code 0, and the %s log says so',

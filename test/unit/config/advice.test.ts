@@ -15,10 +15,10 @@ const JWT =
   'source: jwt, issuer: "https://a", audiences: ["https://m/mcp"], jwks: {url: "https://a/k"}';
 const METADATA = 'resourceMetadata: {resource: "https://m/mcp"}';
 
-function warningsOf(text: string): string[] {
+function warningsOf(text: string, env = {}): string[] {
   const file = join(folder, 'gateway.yaml');
   writeFileSync(file, text);
-  return loadConfig(file, {}).warnings.map((line) => line.replace(`${file}:`, ''));
+  return loadConfig(file, env).warnings.map((line) => line.replace(`${file}:`, ''));
 }
 
 describe('a warning', () => {
@@ -109,6 +109,45 @@ describe('a warning', () => {
   ])('says what forwarding means: %s', (upstream, rest, line) => {
     const text = `routes: [{upstream: {url: "http://a", ${upstream}}}]\n${rest}\n`;
     expect(warningsOf(text)).toEqual([expect.stringMatching(line)]);
+  });
+
+  // Rule stdio-12: A server over stdio runs as the user of the gateway, and can read what that can, its environment included. If
+  // secrets of the configuration are there, other than those of `upstream.env` of its route, `check` and the log name their variables.
+  test('names the variables whose secrets a server over stdio can read', () => {
+    const env = {
+      SEAL: Buffer.alloc(32, 'seal key').toString('base64url'),
+      API: 'key of the other server',
+      OWN: 'key of this server',
+      OTHER: 'key of that process',
+      REDIS: 'redis://:password@redis:6379',
+      NAME: 'redis',
+      SHORT: 'server',
+    };
+    const text = [
+      'seal: {keys: [{kid: a, key: "${SEAL}"}]}',
+      'redis: {url: "${REDIS}"}',
+      'routes:',
+      '  - {id: a, path: /a, upstream: {url: "http://a", headers: {x-api-key: "Bearer ${API}"}}}',
+      '  - {id: b, path: /b, upstream: {command: node, env: {KEY: "${OWN}"}}}',
+      '  - {id: c, path: /c, upstream: {command: node, env: {KEY: "${OTHER}"}}}',
+    ].join('\n');
+    const found = warningsOf(text, env).filter((line) => line.includes('/proc'));
+    const named = found.map((line) =>
+      line.replace(/^.*?(routes\S+):.*can read (.*?) in its.*$/, '$1 $2'),
+    );
+    expect(named).toEqual([
+      'routes[1].upstream.command SEAL, API, OTHER, REDIS',
+      'routes[2].upstream.command SEAL, API, OWN, REDIS',
+    ]);
+    expect(found.join()).not.toMatch(/key of|password/);
+  });
+
+  test.each([
+    ['the secrets of its own route', 'upstream: {command: node, env: {KEY: "${KEY}"}}'],
+    ['no server over stdio', 'upstream: {url: "http://a", headers: {x-api-key: "${KEY}"}}'],
+  ])('names no variable for %s', (_what, route) => {
+    const warnings = warningsOf(`routes: [{${route}}]\n`, { KEY: 'a secret of the server' });
+    expect(warnings.filter((line) => line.includes('/proc'))).toEqual([]);
   });
 
   const withCommand = (command: string, also = '') =>
