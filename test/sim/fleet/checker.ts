@@ -6,7 +6,8 @@ import type { JournalEntry } from './legacy-server.ts';
 /** How long after the last fault a request has an outcome, and a call its end. */
 export const OUTCOME_WITHIN_MS = 60_000;
 export const END_WITHIN_MS = 120_000;
-/** How long a question of a live session can wait for a process that shows it or declines it. */
+/** After so long, a process that cannot say whose question it has declines it; and how long that may take. */
+const HELD_MS = 35_000;
 const SHOWN_WITHIN_MS = 45_000;
 const QUESTION = /call=(\w+);question=([\w-]+);/g;
 
@@ -118,10 +119,12 @@ export class Checker {
     const journal = this.#journal();
     for (const { what, question, call, by, atMs } of journal) {
       if (what !== 'asked' || by === 'nobody' || !isWorking(by)) continue;
-      const isAnswered = journal.some(
-        (entry) => entry.what === 'answered' && entry.question === question,
+      const isOver = journal.some(
+        (entry) =>
+          (entry.what === 'answered' && entry.question === question) ||
+          (entry.what === 'cancelled' && entry.call === call && entry.atMs < atMs + HELD_MS),
       );
-      if (isAnswered || nowMs - atMs < SHOWN_WITHIN_MS) continue;
+      if (isOver || nowMs - atMs < SHOWN_WITHIN_MS) continue;
       if (this.#shown.has(question ?? '')) continue;
       this.break(6, `${question} of ${call} reached ${by}, which neither shows nor declines it`);
     }

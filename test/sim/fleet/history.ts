@@ -38,7 +38,8 @@ const LONGEST_THINK_MS = 4_000;
 const WORK_MS = [200, 2_000, 9_000] as const;
 const WORK_RANGE_MS = 2_000;
 export const PATIENT_MS = 60_000;
-const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 1_500, 4_000] as const;
+/** Longer than what shows that a replica is dead: who gives up earlier each time never gets an answer. */
+const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 5_000, 8_000] as const;
 
 export function historyOf(seed: number, replicas = 3): History {
   const calls = Array.from({ length: CALLS }, (_, id) => callOf(`history:${seed}:${id}`, id));

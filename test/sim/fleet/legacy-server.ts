@@ -12,7 +12,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 /** What the server saw and did for a call. */
 export interface JournalEntry {
-  readonly what: 'called' | 'asked' | 'answered' | 'acted' | 'resumed';
+  readonly what: 'called' | 'asked' | 'answered' | 'acted' | 'resumed' | 'cancelled';
   readonly call: string;
   readonly atMs: number;
   readonly session: string;
@@ -28,7 +28,11 @@ export interface JournalEntry {
 interface Message {
   readonly id?: string | number;
   readonly method?: string;
-  readonly params?: { readonly name?: string; readonly arguments?: { readonly call?: string } };
+  readonly params?: {
+    readonly name?: string;
+    readonly arguments?: { readonly call?: string };
+    readonly requestId?: string | number;
+  };
   readonly result?: { readonly content?: { readonly name?: string } };
 }
 
@@ -43,6 +47,8 @@ interface Session {
   readonly name: string;
   readonly standalone: Stream;
   readonly streams: Map<string, Stream>;
+  /** The calls, by the ids of their requests. */
+  readonly calls: Map<string, string>;
   readonly questions: Map<string, (answer: string, by: string) => void>;
 }
 
@@ -90,6 +96,11 @@ class LegacyServer {
     }
     if (message.method === undefined || message.id === undefined) {
       response.writeHead(202).end();
+      if (message.method === 'notifications/cancelled') {
+        // As many servers do: the tool goes on.
+        const call = session.calls.get(String(message.params?.requestId)) ?? '';
+        this.#note('cancelled', call, { session: session.name, by: peerOf(response) });
+      }
       const question = String(message.id);
       const answer = message.result?.content?.name ?? 'nothing';
       session.questions.get(question)?.(answer, peerOf(response));
@@ -106,6 +117,7 @@ class LegacyServer {
       name,
       standalone: newStream(STANDALONE),
       streams: new Map(),
+      calls: new Map(),
       questions: new Map(),
     });
     const serverInfo = { name: 'simulated', version: '1' };
@@ -117,6 +129,7 @@ class LegacyServer {
     const call = message.params?.arguments?.call ?? '';
     const stream = newStream(`call-${session.streams.size + 1}`);
     session.streams.set(stream.name, stream);
+    session.calls.set(String(message.id), call);
     send(stream, null);
     open(stream, response, 0);
     this.#note('called', call, { session: session.name, by: peerOf(response) });

@@ -26,7 +26,7 @@ function settings(relay: 'http' | 'redis'): string {
         path: '/mcp',
         upstream: { url: `http://127.0.0.1:${PORTS.upstream}/mcp` },
         // Shorter than the time within which a client expects an outcome.
-        calls: { maxDuration: '30s' },
+        calls: { maxDuration: '40s' },
         // Over when a run ends.
         parking: { redeliver: '30s' },
       },
