@@ -63,7 +63,7 @@ export class SingleSession {
 
   /**
    * Waits until no call has the session, and lends it to this one. A session of another caller is closed first.
-   * @param before what has to end before the first call begins
+   * @param before what has to end before the first call begins. It is waited for as long as for the session
    * @param isWanted returns false once the call no longer wants the session
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, this one waits for too long, or it no longer wants the session
    */
@@ -72,9 +72,11 @@ export class SingleSession {
     before: () => Promise<void>,
     isWanted: () => boolean,
   ): Promise<SingleSessionLease> {
+    const untilMs = this.#clock.elapsed() + this.#options.queue.waitMs;
     await this.#waitUntilFree(isWanted);
     try {
-      await before();
+      await this.#waitFor(before(), untilMs);
+      if (!isWanted()) throw clientLeft();
       const { session } = await this.#change(() => this.#sessionFor(wanted));
       const current = this.#current;
       const giveBack = current?.session === session ? current.uses.use() : () => {};
@@ -120,11 +122,19 @@ export class SingleSession {
     const free = Promise.withResolvers<void>();
     const expiry = this.#clock.setTimer(waitMs, () => {
       this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-      free.reject(broadcastBusy(`the calls before this one did not end within ${waitMs} ms`));
+      free.reject(tooLate(waitMs));
     });
     const waiting: WaitingCall = { isWanted, free, expiry };
     this.#waiting.push(waiting);
     return free.promise;
+  }
+
+  async #waitFor(ended: Promise<void>, untilMs: number): Promise<void> {
+    const late = Promise.withResolvers<never>();
+    const expiry = this.#clock.setTimer(Math.max(0, untilMs - this.#clock.elapsed()), () =>
+      late.reject(tooLate(this.#options.queue.waitMs)),
+    );
+    await Promise.race([ended, late.promise]).finally(() => expiry.cancel());
   }
 
   #next(): void {
@@ -144,7 +154,7 @@ export class SingleSession {
     this.#waiting = wanted;
     for (const { free, expiry } of dropped) {
       expiry.cancel();
-      free.reject(broadcastBusy('the client of the call has left'));
+      free.reject(clientLeft());
     }
   }
 
@@ -175,6 +185,14 @@ export class SingleSession {
     }
     void session.close();
   }
+}
+
+function tooLate(waitMs: number): UpstreamFailure {
+  return broadcastBusy(`the calls before this one did not end within ${waitMs} ms`);
+}
+
+function clientLeft(): UpstreamFailure {
+  return broadcastBusy('the client of the call has left');
 }
 
 function broadcastBusy(problem: string): UpstreamFailure {

@@ -125,6 +125,8 @@ class EventFeeder implements CallListener {
   readonly #call: CallData;
   readonly #generation: number;
   readonly #isReattached: boolean;
+  /** How often the stream broke. */
+  #breaks = 0;
 
   constructor(call: CallData, isReattached: boolean) {
     this.#call = call;
@@ -190,6 +192,7 @@ class EventFeeder implements CallListener {
 
   interrupted(): void {
     if (!this.isCurrent) return;
+    this.#breaks += 1;
     this.#call.feed({ type: 'interrupted' });
     void leaveIfNotOurs(this.#call);
   }
@@ -198,8 +201,12 @@ class EventFeeder implements CallListener {
     const session = sessionOf(this.#call);
     if (!this.#isReattached || session === null) return this.#feedResumed();
     const { headers } = this.#call.request.caller;
+    const breaks = this.#breaks;
     // A server drops a question that belongs to no request while this stream is not open.
-    void session.openStandaloneStream(headers).then(() => this.#feedResumed());
+    void session.openStandaloneStream(headers).then(() => {
+      // If the stream of the call has broken meanwhile, it is not open, and is being resumed again.
+      if (breaks === this.#breaks) this.#feedResumed();
+    });
   }
 
   lost(failure: UpstreamFailure): void {

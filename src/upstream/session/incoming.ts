@@ -54,12 +54,9 @@ export class IncomingMessages implements TransportListener {
     if (!this.#mayBeReplayed(source)) {
       session.detector.received(message, session.identity, session.transport.kind);
     }
-    if (this.#held !== null) return this.#hold(this.#held, message, source);
     const check = this.#checkForBroadcast(message);
-    if (check === null) return this.#deliver(message, source);
-    this.#held = new HeldMessages();
-    this.#hold(this.#held, message, source);
-    void check.catch(() => {}).then(() => this.#deliverHeld());
+    if (this.#held === null && check === null) return this.#deliver(message, source);
+    this.#hold(message, source, check);
   }
 
   dropped(message: DroppedMessage, failure: UpstreamFailure): void {
@@ -102,7 +99,14 @@ export class IncomingMessages implements TransportListener {
 
   closed(failure: UpstreamFailure): void {
     // Replies that came before the end count. Nothing else can be of use any more.
-    this.#deliverHeld(({ type }) => type === 'response' || type === 'dropped-reply');
+    const held = this.#held;
+    this.#held = null;
+    for (let next = held?.take(); next !== undefined; next = held?.take()) {
+      const { message, source } = next;
+      if (message.type === 'response' || message.type === 'dropped-reply') {
+        this.#deliver(message, source);
+      }
+    }
     this.#session.fail(failure);
   }
 
@@ -155,7 +159,7 @@ export class IncomingMessages implements TransportListener {
     session.detector.received(reply, session.identity, session.transport.kind);
     const dropped = { type: 'dropped-reply', id: upstreamRequestId(reply.id), failure } as const;
     if (this.#held === null) this.#deliver(dropped, STANDALONE);
-    else this.#hold(this.#held, dropped, STANDALONE);
+    else this.#hold(dropped, STANDALONE, null);
   }
 
   /** True for messages that a server may replay although they were for an earlier holder of the session. */
@@ -178,8 +182,14 @@ export class IncomingMessages implements TransportListener {
     return calls.size === 0 ? null : (this.#options.checkQuestion?.(question) ?? null);
   }
 
-  #hold(held: HeldMessages, message: ReceivedMessage, source: MessageSource): void {
-    if (held.add(message, source)) return;
+  /** Holds a message until those before it are delivered, and it is checked. */
+  #hold(message: ReceivedMessage, source: MessageSource, check: Promise<void> | null): void {
+    const isFirst = this.#held === null;
+    const held = (this.#held ??= new HeldMessages());
+    if (held.add(message, source, check?.catch(() => {}) ?? null)) {
+      if (isFirst) void this.#deliverHeld(held);
+      return;
+    }
     this.closed(
       new UpstreamFailure(
         'upstream_protocol_error',
@@ -189,12 +199,16 @@ export class IncomingMessages implements TransportListener {
     );
   }
 
-  #deliverHeld(isWanted: (message: ReceivedMessage) => boolean = () => true): void {
-    const held = this.#held;
-    this.#held = null;
-    for (const [message, source] of held?.takeAll() ?? []) {
-      if (isWanted(message)) this.#deliver(message, source);
+  /** Delivers held messages in their order, and what comes meanwhile, until none is left. */
+  async #deliverHeld(held: HeldMessages): Promise<void> {
+    for (let check = held.nextCheck; check !== undefined; check = held.nextCheck) {
+      if (check !== null) await check;
+      // The session is over.
+      if (this.#held !== held) return;
+      const next = held.take();
+      if (next !== undefined) this.#deliver(next.message, next.source);
     }
+    this.#held = null;
   }
 
   #deliver(message: ReceivedMessage, source: MessageSource): void {
@@ -291,25 +305,43 @@ const MAX_MESSAGES = 256;
 /** Beyond this size the session is closed: it cannot go on with messages left out. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
+interface HeldMessage {
+  readonly message: ReceivedMessage;
+  readonly source: MessageSource;
+  /** Resolves when it is known whether the message was broadcast; `null` for one that need not be checked. */
+  readonly check: Promise<void> | null;
+  readonly bytes: number;
+}
+
 /** Messages of one session that wait while it is found out whether a question was broadcast. */
 export class HeldMessages {
-  readonly #messages: [ReceivedMessage, MessageSource][] = [];
+  readonly #messages: HeldMessage[] = [];
   #bytes = 0;
 
   /** @returns false if there is no room for the message */
-  add(message: ReceivedMessage, source: MessageSource): boolean {
+  add(
+    message: ReceivedMessage,
+    source: MessageSource,
+    check: Promise<void> | null = null,
+  ): boolean {
     const isNotification = message.type === 'notification';
     if (isNotification && this.#messages.length >= MAX_MESSAGES) return true;
     const bytes = Buffer.byteLength(JSON.stringify(message));
     if (this.#bytes + bytes > MAX_BYTES) return isNotification;
     this.#bytes += bytes;
-    this.#messages.push([message, source]);
+    this.#messages.push({ message, source, check, bytes });
     return true;
   }
 
-  /** Takes all messages, in their order. */
-  takeAll(): [ReceivedMessage, MessageSource][] {
-    this.#bytes = 0;
-    return this.#messages.splice(0);
+  /** The check of the message that came first; `undefined` if there is none. */
+  get nextCheck(): Promise<void> | null | undefined {
+    return this.#messages[0]?.check;
+  }
+
+  /** Takes the message that came first. */
+  take(): HeldMessage | undefined {
+    const first = this.#messages.shift();
+    this.#bytes -= first?.bytes ?? 0;
+    return first;
   }
 }

@@ -218,21 +218,28 @@ export class SessionState implements CallHost {
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void> {
-    const sharing = this.questions.sharing(call, id);
-    const [first] = sharing ?? [id];
-    const turn = first === undefined ? null : this.#answers.enter();
+    let sharing = this.questions.sharing(call, id);
+    while (sharing instanceof Promise) {
+      // The answer of another call is the reply to this question as well.
+      if (await sharing) return call.answered(id);
+      this.assertAlive();
+      sharing = this.questions.sharing(call, id);
+    }
+    const [first = id] = sharing ?? [];
+    const turn = this.#answers.enter();
     try {
       if (turn !== null) {
         await turn;
         this.assertAlive();
       }
-      const isWanted = first !== undefined && (turn === null || !call.isOver);
-      if (isWanted) await this.transport.respond(first, reply, headers, call.id);
+      if (turn === null || !call.isOver) {
+        await this.transport.respond(first, reply, headers, call.id);
+      }
     } catch (error) {
       this.questions.notTaken(call);
       throw this.noted(asUpstreamFailure(error, true));
     } finally {
-      if (first !== undefined) this.#answers.leave();
+      this.#answers.leave();
     }
     call.answered(id);
     this.useHeaders(headers);

@@ -40,8 +40,8 @@ const ownOf = (who: string): Kept => ({
 });
 
 // Rule mixed-sessions-4: A server that sends a reply, progress or a question to a session that it is not for
-// is served by one session from then on, one call at a time in the process; 100 calls wait for their turn.
-// Lists and completion are served beside the call.
+// is served by one session from then on, one call at a time in the process; 100 calls wait for their turn,
+// and for calls of before that, each for `sessions.queue.wait` at most. Lists and completion are served beside the call.
 test('of several callers, each is asked its own questions and gets its own result', async () => {
   const { url, named } = await started(await gateway(await bridge('keeper')));
   const kept = await Promise.all(calls(6).map((who) => keepSecret(() => url, who)));

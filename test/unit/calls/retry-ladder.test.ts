@@ -2,7 +2,13 @@
 import { expect, test } from 'vitest';
 import type { Directory } from '../../../src/model/directory.ts';
 import { STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
-import { callId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
+import {
+  callId,
+  inputKey,
+  serverRequestId,
+  sessionId,
+  upstreamRequestId,
+} from '../../../src/protocol/ids.ts';
 import type { Pointer } from '../../../src/seal/pointer.ts';
 import { callsTestbed, RESULT, settled, waitingClient } from '../../fixtures/calls-testbed.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
@@ -31,6 +37,24 @@ const POINTER: Pointer = {
       task: null,
     },
     replay: null,
+  },
+};
+
+const ASKED: Pointer = {
+  ...POINTER,
+  continuation: {
+    startedAtMs: Date.UTC(2026, 10, 20),
+    replay: null,
+    resume: POINTER.continuation?.resume ?? null,
+    keys: { asked: 1, counts: { roots: 1 } },
+    questions: [
+      {
+        key: inputKey('roots-1'),
+        id: serverRequestId(7),
+        request: { method: 'roots/list', params: {} },
+        back: { kind: 'roots' },
+      },
+    ],
   },
 };
 
@@ -101,6 +125,26 @@ test('a retry that comes while another one takes the call up joins it, with no c
   const replies = await Promise.all([first.reply, second.reply]);
   expect(replies).toMatchObject([{ result: RESULT }, { result: RESULT }]);
   expect(server.did).toEqual(['claim', 'adopt', 'resume', 'give back']);
+});
+
+// Rule reattach-2.
+test('answers wait for a stream that broke again while the stream beside it was being opened', async () => {
+  const opened = Promise.withResolvers<void>();
+  const { calls, server } = callsTestbed({ sealer: { seal: () => 'pointer', open: () => ASKED } });
+  server.standaloneOpen = opened.promise;
+  const inputResponses = { 'roots-1': { roots: [] } };
+  const reply = calls.serve({ ...RETRY, inputResponses }, waitingClient().leg);
+  await settled();
+  server.says.resumed();
+  server.says.interrupted();
+  opened.resolve();
+  await settled();
+  expect(server.did).toEqual(['adopt', 'resume']);
+  server.says.resumed();
+  await settled();
+  expect(server.did).toEqual(['adopt', 'resume', 'respond 7']);
+  server.replies();
+  expect(await reply).toMatchObject({ result: RESULT });
 });
 
 // Rule reattach-5.

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { SingleSession } from '../../../src/sessions/single-session.ts';
 import type { Session } from '../../../src/upstream/session/session.ts';
+import { settled } from '../../fixtures/calls-testbed.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const MAX_WAITING = 2;
@@ -15,12 +16,12 @@ function queue() {
     clock,
   );
   const session = { dead: false, ready: async () => true, close: async () => {} };
-  const take = (key: string, isWanted = () => true) => {
+  const take = (key: string, isWanted = () => true, before = async () => {}) => {
     const open = async () => {
       opened += 1;
       return session as unknown as Session;
     };
-    return single.lease({ key, headers: {}, open }, async () => {}, isWanted);
+    return single.lease({ key, headers: {}, open }, before, isWanted);
   };
   return { take, clock, opened: () => opened };
 }
@@ -69,4 +70,36 @@ test('a call waits for a server that broadcasts as long as for any queue, and th
   // It has its turn, so its wait is over.
   clock.advance(WAIT_MS);
   (await next).end(true);
+});
+
+// Rule mixed-sessions-4.
+test('a call waits for the calls of before a server was seen to broadcast as long as for any queue', async () => {
+  const { take, clock, opened } = queue();
+  const parked = Promise.withResolvers<void>();
+  const before = () => parked.promise;
+  const first = take('ada', undefined, before);
+  await settled();
+  clock.advance(WAIT_MS - 1);
+  const second = take('bob', undefined, before);
+  clock.advance(1);
+  await expect(first).rejects.toMatchObject({ code: 'upstream_busy' });
+  parked.resolve();
+  (await second).end(true);
+  expect(opened()).toBe(1);
+});
+
+// Rule mixed-sessions-4.
+test('a call whose client leaves while it waits for the calls of before gets no session', async () => {
+  const { take, opened } = queue();
+  const parked = Promise.withResolvers<void>();
+  let isThere = true;
+  const left = take(
+    'ada',
+    () => isThere,
+    () => parked.promise,
+  );
+  isThere = false;
+  parked.resolve();
+  await expect(left).rejects.toMatchObject({ code: 'upstream_busy' });
+  expect(opened()).toBe(0);
 });

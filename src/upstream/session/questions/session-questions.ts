@@ -123,8 +123,11 @@ export class SessionQuestions {
     return false;
   }
 
-  /** Returns the requests of the server that share a call's answer, or `null` if it is for one question only. */
-  sharing(call: SessionCall, id: ServerRequestId): readonly ServerRequestId[] | null {
+  /** Returns the requests of the server that share a call's answer; see `SharedRoots.answeredBy`. */
+  sharing(
+    call: SessionCall,
+    id: ServerRequestId,
+  ): readonly ServerRequestId[] | Promise<boolean> | null {
     return this.#unrelated?.roots.answeredBy(call, id) ?? null;
   }
 

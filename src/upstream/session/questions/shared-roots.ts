@@ -34,8 +34,9 @@ export class SharedRoots<Call extends RootsCarrier> {
   readonly #waiting = new Set<ServerRequestId>();
   /** The calls that ask their clients, and the request of the server under which each of them asks. The first answer counts. */
   readonly #asking = new Map<Call, ServerRequestId>();
-  /** The call whose answer is on its way to the server. */
-  #answering: Call | null = null;
+  /** The call whose answer is on its way to the server, and whether the server takes it. */
+  #answering: { readonly call: Call; readonly isTaken: PromiseWithResolvers<boolean> } | null =
+    null;
   #params: JsonObject = {};
   #patience: Timer | null = null;
 
@@ -63,19 +64,24 @@ export class SharedRoots<Call extends RootsCarrier> {
   }
 
   /**
-   * Returns the requests to which a call's answer is the reply, without those that the server took back: none if another answer
-   * is on its way. `null` if the question was not one of these.
+   * Returns the requests to which a call's answer is the reply, without those that the server took back. `null` if the question
+   * was not one of these. While the answer of another call is on its way, resolves to whether the server has taken that one.
    */
-  answeredBy(call: Call, id: ServerRequestId): readonly ServerRequestId[] | null {
+  answeredBy(
+    call: Call,
+    id: ServerRequestId,
+  ): readonly ServerRequestId[] | Promise<boolean> | null {
     if (this.#asking.get(call) !== id) return null;
-    if (this.#answering !== null && this.#answering !== call) return [];
-    this.#answering = call;
+    if (this.#answering !== null && this.#answering.call !== call) {
+      return this.#answering.isTaken.promise;
+    }
+    this.#answering ??= { call, isTaken: Promise.withResolvers() };
     return [...this.#waiting];
   }
 
   /** The answer of a call did not reach the server. */
   notTaken(call: Call): void {
-    if (this.#answering === call) this.#answering = null;
+    if (this.#answering?.call === call) this.#answered(false);
   }
 
   /**
@@ -84,7 +90,7 @@ export class SharedRoots<Call extends RootsCarrier> {
    */
   close(call: Call, answered: readonly ServerRequestId[]): ServerRequestId[] {
     // The answer of another one came first.
-    if (this.#answering !== call) return [];
+    if (this.#answering?.call !== call) return [];
     const later = [...this.#waiting].filter((id) => !answered.includes(id));
     const asking = [...this.#asking];
     this.clear();
@@ -134,9 +140,14 @@ export class SharedRoots<Call extends RootsCarrier> {
   clear(): void {
     this.#waiting.clear();
     this.#asking.clear();
-    this.#answering = null;
+    this.#answered(true);
     this.#patience?.cancel();
     this.#patience = null;
+  }
+
+  #answered(isTaken: boolean): void {
+    this.#answering?.isTaken.resolve(isTaken);
+    this.#answering = null;
   }
 
   /** Has a call ask in place of those that did. */

@@ -100,6 +100,20 @@ describe('roots/list on a stream that names no call', () => {
   });
 
   // Rule concurrent-4.
+  test('gets the second answer if the server does not take the first', async () => {
+    const ground = await askedBoth();
+    const { first, second, replied, holdReply } = ground;
+    const refuse = holdReply();
+    const refused = first.exchange.respond(serverRequestId('r1'), { result: HOME }, {});
+    const kept = second.exchange.respond(serverRequestId('r2'), { result: HOME }, {});
+    await first.exchange.cancel('the client left', {});
+    refuse();
+    await expect(refused).rejects.toMatchObject({ code: 'upstream_busy' });
+    await kept;
+    for (const id of ['r1', 'r2']) expect(await replied(id)).toEqual(HOME);
+  });
+
+  // Rule concurrent-4.
   test('is still asked of a second client when the first is cancelled', async () => {
     const ground = await askedBoth();
     const { first, second, replied } = ground;

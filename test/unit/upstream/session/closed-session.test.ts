@@ -2,36 +2,14 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { sessionId } from '../../../../src/protocol/ids.ts';
 import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
 import type { Transport } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
-import { playedSession } from '../../../fixtures/played-session.ts';
-
-const NOTHING = async () => {};
+import { playedSession, playedTransport } from '../../../fixtures/played-session.ts';
 
 /** Makes a call in a session that is closed then. @returns a part of the session, if it is still in memory */
 async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transport>> {
-  const transport: Transport = {
-    kind: 'streamable-http',
-    hasSession: true,
-    sessionId: sessionId('session'),
-    adopt: () => {},
-    reveals: () => false,
-    open: NOTHING,
-    useRevision: () => {},
-    request: () => {},
-    notify: NOTHING,
-    respond: NOTHING,
-    join: () => {},
-    resume: () => {},
-    resumable: () => null,
-    openStandaloneStream: async () => true,
-    leave: () => {},
-    standaloneHeld: false,
-    abandon: () => {},
-    close: NOTHING,
-  };
+  const transport = playedTransport();
   const session = playedSession(() => transport, detector, new ManualClock());
   const listener = {
     notTaken: () => {},

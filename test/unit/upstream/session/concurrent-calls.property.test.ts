@@ -6,12 +6,7 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import {
-  sessionId,
-  serverRequestId,
-  type ServerRequestId,
-  type UpstreamRequestId,
-} from '../../../../src/protocol/ids.ts';
+import { serverRequestId, type ServerRequestId } from '../../../../src/protocol/ids.ts';
 import type { ExactNumber } from '../../../../src/protocol/json.ts';
 import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
@@ -19,7 +14,7 @@ import type { CallExchange } from '../../../../src/upstream/session/call-exchang
 import type { Session } from '../../../../src/upstream/session/session.ts';
 import type { Transport, TransportListener } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
-import { playedSession } from '../../../fixtures/played-session.ts';
+import { playedSession, playedTransport } from '../../../fixtures/played-session.ts';
 
 const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
 const ASKS_TOGETHER_MS = 250;
@@ -49,8 +44,6 @@ interface Question {
   isLost: boolean;
   replies: number;
 }
-
-const NOTHING = async () => {};
 
 class History {
   readonly clock = new ManualClock();
@@ -239,28 +232,13 @@ class History {
 
   #connect(listener: TransportListener): Transport {
     this.#server = listener;
-    return {
+    return playedTransport({
       kind: this.#kind,
-      hasSession: true,
-      sessionId: sessionId('session'),
-      adopt: () => {},
-      reveals: () => false,
-      open: NOTHING,
-      useRevision: () => {},
-      request: () => {},
       notify: async () => {
         if (!this.#takesCancellation) throw new Error('refused');
       },
       respond: async (id) => this.#replied(id),
-      join: () => {},
-      resume: () => {},
-      resumable: () => null,
-      openStandaloneStream: async () => true,
-      standaloneHeld: false,
-      leave: () => {},
-      abandon: (_id: UpstreamRequestId) => {},
-      close: NOTHING,
-    };
+    });
   }
 }
 
