@@ -20,6 +20,7 @@ import {
 import type { CallTask, ExchangeListener } from './call-exchange.ts';
 import { isSessionError } from '../http/error-response.ts';
 import type { KeepAlive } from './keep-alive.ts';
+import { OwnReplies } from './own-replies.ts';
 import { SessionRequests } from './requests.ts';
 import { SessionCall, type CallHost } from './session-call.ts';
 import { SessionQuestions } from './questions/session-questions.ts';
@@ -49,11 +50,6 @@ export interface SessionStateOptions {
 
 /** The most answers to questions of calls that are under way. The others wait. */
 const MAX_ANSWERS = 64;
-/** The same for what the gateway replies by itself, such as to pings. */
-const MAX_REPLIES = 32;
-/** A server that asks more than this, and does not take the replies, gets none to the rest. */
-const MAX_WAITING_REPLIES = 1_000;
-const MAX_WAITING_ID_CHARACTERS = 1_024;
 /** How long calls can go on whose server no longer knows their session, and keeps their streams open, in ms. */
 const LAST_CALLS_MS = 300_000;
 
@@ -76,7 +72,10 @@ export class SessionState implements CallHost {
   onOver: () => void = () => {};
   readonly #onGone: (() => void) | undefined;
   readonly #answers = new Turns(MAX_ANSWERS);
-  readonly #replies = new Turns(MAX_REPLIES);
+  readonly #ownReplies = new OwnReplies(
+    (id, reply) => this.transport.respond(id, reply, this.#headers, null),
+    () => this.#failure !== null,
+  );
   #headers: CallerHeaders;
   #failure: UpstreamFailure | null = null;
   #hasCarriedCall = false;
@@ -248,14 +247,7 @@ export class SessionState implements CallHost {
 
   /** Replies to a request of the server. Whether the server takes it does not matter to anybody here. */
   reply(id: ServerRequestId | ExactNumber, reply: JsonRpcReply): void {
-    const { waiting } = this.#replies;
-    if (waiting >= MAX_WAITING_REPLIES) return;
-    if (waiting > 0 && JSON.stringify(id).length > MAX_WAITING_ID_CHARACTERS) return;
-    const sent = this.#replies.take(async (hasWaited) => {
-      if (hasWaited && this.#failure !== null) return;
-      await this.transport.respond(id, reply, this.#headers, null);
-    });
-    sent.catch(() => {});
+    this.#ownReplies.send(id, reply);
   }
 
   /** Ends a call, or fails a request, that the server has not taken. */
