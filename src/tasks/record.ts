@@ -11,6 +11,8 @@ export type TaskRequest = Omit<
 >;
 
 export interface TaskRecord extends Omit<Task, 'taskId'> {
+  /** How often the task has changed since it was created. */
+  readonly changes: number;
   /** With what the call is retried; `null` once the task is over. */
   readonly retry: TaskRetry | null;
 }
@@ -24,6 +26,7 @@ interface TaskRetry {
 
 const storedTask = z.strictObject({
   v: z.literal(1),
+  changes: z.int().min(0),
   state: taskState,
   statusMessage: z.string().nullable(),
   createdAtMs: z.number(),
@@ -40,8 +43,9 @@ const storedTask = z.strictObject({
 });
 
 /** Returns the reply to a request about a task with this record. */
-export function replyOf(taskId: string, { retry: _retry, ...record }: TaskRecord): TaskReply {
-  return { type: 'task', task: { ...record, taskId } };
+export function replyOf(taskId: string, record: TaskRecord): TaskReply {
+  const { retry: _retry, changes: _changes, ...task } = record;
+  return { type: 'task', task: { ...task, taskId } };
 }
 
 /** Writes a record for the store. */

@@ -272,7 +272,8 @@ export class RunningTask implements WaitingTask {
     if (this.#isGone) return;
     const isVisible = to.state !== undefined || to.statusMessage !== undefined;
     const updatedAtMs = isVisible ? this.#options.clock.now() : this.#record.updatedAtMs;
-    this.#record = { ...this.#record, ...to, updatedAtMs };
+    const changes = this.#record.changes + 1;
+    this.#record = { ...this.#record, ...to, updatedAtMs, changes };
     this.#saver.save();
     if (isVisible) for (const tell of [...this.#watchers]) tell();
   }

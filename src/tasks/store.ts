@@ -2,7 +2,9 @@
  * Where tasks are kept that any replica can go on with: sealed, in the store that the replicas share. One replica at a
  * time has a task, as it has a call.
  */
-import type { Claim, ClaimStore } from '../model/directory.ts';
+import { LruMap } from '../lib/containers.ts';
+import { DirectoryUnavailable, type Claim, type ClaimStore } from '../model/directory.ts';
+import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import { openBytes, sealBytes, type Place } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
@@ -10,6 +12,8 @@ import { readRecord, writeRecord, type TaskRecord } from './record.ts';
 
 /** The longest record that is opened, in bytes: a request, and its questions or its result. */
 const MAX_SEALED_BYTES = 64 * 1024 * 1024;
+/** Of how many tasks it is known how far they are. */
+const MAX_SEEN = 10_000;
 /** How long a claim outlives its task, in ms. */
 const CLAIMED_LONGER_MS = 60_000;
 
@@ -18,6 +22,8 @@ export class TaskStore {
   readonly #store: ClaimStore;
   readonly #ring: KeyRing<'task'>;
   readonly #audience: string;
+  /** How far each task is, as it was seen here last. */
+  readonly #seen = new LruMap<TaskKey, number>(MAX_SEEN);
 
   /** @param audience the name of the deployment */
   constructor(store: ClaimStore, ring: KeyRing<'task'>, audience: string) {
@@ -30,11 +36,13 @@ export class TaskStore {
   async keep(key: TaskKey, record: TaskRecord, ttlMs: number): Promise<void> {
     const sealed = sealBytes(this.#ring, this.#placeOf(key), writeRecord(record));
     await this.#store.keep(key, Buffer.from(sealed), ttlMs);
+    this.#see(key, record);
   }
 
   /**
    * Returns the record that was kept last, or `null`.
-   * @throws DirectoryUnavailable also if there is none, while its replica may be about to keep it again
+   * @throws DirectoryUnavailable also if there is none, while its replica may be about to keep it again, or an older one than
+   *   was seen here: somebody has put that back, or the store has lost the later one
    */
   async find(key: TaskKey): Promise<TaskRecord | null> {
     const sealed = await this.#store.kept(key);
@@ -42,12 +50,11 @@ export class TaskStore {
       await this.#store.requireComplete();
       return null;
     }
-    try {
-      const text = Buffer.from(sealed).toString('latin1');
-      return readRecord(openBytes(this.#ring, this.#placeOf(key), text, MAX_SEALED_BYTES));
-    } catch {
-      return null;
+    const record = this.#open(key, sealed);
+    if (record !== null && !this.#see(key, record)) {
+      throw new DirectoryUnavailable('data', 'Redis has an older record of the task');
     }
+    return record;
   }
 
   /** Tells whether a record is kept, by whichever build. */
@@ -70,6 +77,23 @@ export class TaskStore {
 
   async forget(key: TaskKey): Promise<void> {
     await this.#store.forget(key).catch(() => {});
+  }
+
+  #open(key: TaskKey, sealed: Uint8Array): TaskRecord | null {
+    try {
+      const text = Buffer.from(sealed).toString('latin1');
+      return readRecord(openBytes(this.#ring, this.#placeOf(key), text, MAX_SEALED_BYTES));
+    } catch {
+      return null;
+    }
+  }
+
+  /** Remembers how far a task is. No state is later than an end. @returns false if a later one was seen here */
+  #see(key: TaskKey, { state, changes }: TaskRecord): boolean {
+    const isAt = isTaskOver(state) ? Infinity : changes;
+    const wasAt = this.#seen.get(key) ?? 0;
+    if (isAt > wasAt) this.#seen.set(key, isAt);
+    return isAt >= wasAt;
   }
 
   #placeOf(key: TaskKey): Place {

@@ -182,7 +182,7 @@ export class Tasks implements TaskEngine {
       key,
       {
         state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
-        statusMessage: null,
+        ...{ statusMessage: null, changes: 0 },
         ...{ createdAtMs, updatedAtMs: createdAtMs, ttlMs: terms.ttlMs, pollIntervalMs },
         retry: { request: requestOf(request), requestState, inputResponses: null },
       },
@@ -266,7 +266,11 @@ export class Tasks implements TaskEngine {
     request: EdgeRequest,
   ): Promise<TaskLocation | null> {
     // The replica that had it could change it until the claim.
-    const record = await store.find(key);
+    const record = await store.find(key).catch((error: unknown) => {
+      // Nobody would serve the task, or give the claim back.
+      if (!this.#tasks.has(key)) void store.release(key, epoch);
+      throw error;
+    });
     // Another request may have claimed it meanwhile.
     let task = this.#tasks.get(key);
     if (task === undefined) {

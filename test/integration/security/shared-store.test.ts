@@ -4,6 +4,7 @@
  */
 import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
+import { accept } from '../../fixtures/clients/modern-client.ts';
 import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
 import {
   greeter,
@@ -64,4 +65,19 @@ describe('a record of a task that is moved to the task of another caller', () =>
     const own = await aboutTask(other.url, 'get', alices.task.taskId, {}, ALICE);
     expect(own.response.result).toMatchObject({ status: alices.task.status });
   });
+});
+
+// Rule shared-19: A replica that has seen a task never shows an earlier state of it: an older record that somebody puts back into
+// Redis makes for an error that can be retried.
+test('an older record of a task that is put back is not shown by a replica that has seen a later one', async () => {
+  const { redis, one, other, taskAt } = await tasksInRedis();
+  const { task, record } = await taskAt('greet', ALICE);
+  const asking = await redis.getBuffer(record);
+  const [key = ''] = Object.keys(task.inputRequests);
+  const inputResponses = { [key]: accept({ name: 'Ada' }) };
+  await aboutTask(one.url, 'update', task.taskId, { inputResponses }, ALICE);
+  await untilTask(other.url, task.taskId, ['completed'], ALICE);
+  await redis.set(record, asking ?? '');
+  const { response } = await aboutTask(other.url, 'get', task.taskId, {}, ALICE);
+  expect(response.error?.data).toEqual({ reason: 'coordination_unavailable', retryable: true });
 });

@@ -43,7 +43,7 @@ function taskTestbed({
   const task = new RunningTask(
     {
       state: status === 'working' ? { status } : { status, inputRequests: QUESTIONS },
-      statusMessage: null,
+      ...{ statusMessage: null, changes: 0 },
       ...{ createdAtMs: nowMs, updatedAtMs: nowMs, ttlMs: 600_000, pollIntervalMs: 1_000 },
       retry: { request, requestState: 'round-1', inputResponses },
     },

@@ -70,7 +70,12 @@ test('a task has what its status calls for, and no member of another status', ()
 test('the store gives back the record that was kept', () => {
   const { caller: _caller, inputResponses: _answers, requestState, ...request } = RETRY;
   const record: fc.Arbitrary<TaskRecord> = fc
-    .record({ ...members, answers: fc.option(arbitraryJsonObject), params: arbitraryJsonObject })
+    .record({
+      ...members,
+      changes: fc.nat(),
+      answers: fc.option(arbitraryJsonObject),
+      params: arbitraryJsonObject,
+    })
     .map(({ answers, params, ...rest }) => ({
       ...rest,
       retry: isTaskOver(rest.state)
@@ -95,7 +100,7 @@ test.each([
   ['a member more', null],
 ])('a record with %s is refused', (_, text) => {
   const record: TaskRecord = {
-    ...{ state: { status: 'working' }, statusMessage: null, retry: null },
+    ...{ state: { status: 'working' }, statusMessage: null, retry: null, changes: 0 },
     ...{ createdAtMs: 0, updatedAtMs: 0, ttlMs: 1, pollIntervalMs: 1 },
   };
   const good = Buffer.from(writeRecord(record)).toString();
