@@ -151,7 +151,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'edge.refused':
     'the gateway listens on loopback and refused a request with another Host or Origin: if the request is legitimate, add its Host to edge.allowedHosts or its Origin to edge.allowedOrigins',
   'edge.wrong_path':
-    'a client of 2026-07-28 sent a request to a path that no route has, so its calls are not parked: give it the URL with one of these paths, without a slash at the end. Logged at most once a minute',
+    'a client of 2026-07-28 sent a request to a path that no route has, and gets 404: give it the URL with one of these paths, without a slash at the end. Logged at most once a minute',
   'edge.connection_limit':
     'limits.maxConnections is reached: further connections are closed at once. Logged at most once a minute',
   'edge.client_stalled':

@@ -14,9 +14,7 @@ import type { PublicServices } from '../shared-services.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
-import type { Clock } from '../../lib/clock.ts';
-import { throttledLog } from '../../ops/throttled-log.ts';
-import type { Log } from '../../ops/log.ts';
+import { wrongPaths } from './wrong-paths.ts';
 import { ModernEndpoint } from '../../edge/edge.ts';
 import type { EdgeOptions } from '../../edge/options.ts';
 import { isMethod, serviceOf } from '../../edge/request/methods.ts';
@@ -130,7 +128,7 @@ function createGuard(routes: readonly Route[], shared: PublicServices): Guard {
       ...routes.flatMap((route) => route.config.upstream.forwardHeaders),
     ],
     refused: (header, value) => log.event('edge.refused', { header, value }),
-    strayed: wrongPathLog(paths, shared),
+    strayed: wrongPaths(routes, shared),
   });
 }
 
@@ -163,23 +161,6 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
     for (const path of free) served.add(path);
     resource.install(app, free);
   }
-}
-
-const MAX_PATH_CHARACTERS = 200;
-
-/**
- * Creates a function to call for each modern request to a path that no route has. It logs the latest of them, since the
- * pass-through hides such a mistake from both sides.
- * @param paths those of the routes
- */
-export function wrongPathLog(
-  paths: readonly string[],
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
-): (path: string) => void {
-  return throttledLog(clock, (sentTo, requests) => {
-    const path = sentTo.slice(0, MAX_PATH_CHARACTERS);
-    log.event('edge.wrong_path', { path, paths: paths.join(', '), requests });
-  });
 }
 
 /** The modern endpoints by their paths: those of the routes of one configuration, and of former routes. */

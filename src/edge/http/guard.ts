@@ -24,8 +24,11 @@ export interface GuardOptions {
   readonly requestHeaders: readonly string[];
   /** Reports a `Host` or `Origin` that was refused, so that the operator can allow it. */
   readonly refused: (header: 'Host' | 'Origin', value: string) => void;
-  /** Reports a modern request to a path that is not one of `paths`: its client has a wrong URL. */
-  readonly strayed: (path: string) => void;
+  /**
+   * Reports a modern request to a path that is not one of `paths`: its client has a wrong URL. Never rejects.
+   * @returns why it is refused; `null` if it is not
+   */
+  readonly strayed: (request: IncomingMessage, path: string) => Promise<string | null>;
 }
 
 export class Guard {
@@ -49,8 +52,11 @@ export class Guard {
       const sentTo = pathOf(request.url);
       const isMcp = paths.includes(request.routeOptions.url ?? sentTo);
       if (!this.passes(request.raw, reply.raw, isMcp)) return void reply.hijack();
-      if (!isMcp && isModernPost(request.raw)) strayed(sentTo);
-      next();
+      if (isMcp || !isModernPost(request.raw)) return next();
+      strayed(request.raw, sentTo).then((problem) => {
+        if (problem === null) next();
+        else refuse(reply.hijack().raw, 404, problem);
+      }, next);
     });
     app.setErrorHandler((error: FastifyError, _request, reply) => {
       const status = error.statusCode ?? 500;

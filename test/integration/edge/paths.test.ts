@@ -1,7 +1,13 @@
 /** The path of a route, however it is spelled, and the paths beside it. */
 import { describe, expect, test } from 'vitest';
 import { startGateway } from '../../../src/app/gateway.ts';
-import { RecordedLog, startTestGateway, testConfig } from '../../fixtures/gateways/gateway.ts';
+import {
+  RecordedLog,
+  startTestGateway,
+  testConfig,
+  type GatewayOverrides,
+} from '../../fixtures/gateways/gateway.ts';
+import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
 import { ground, type Ground } from '../../fixtures/gateways/survival-testbed.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -67,6 +73,68 @@ test.each(['/MCP', '/mcp/', '/mcp%2F', '/%256dcp'])(
   },
 );
 
+const MODERN = modernHeaders('tools/list', {});
+
+async function posted(url: URL | string, headers: Record<string, string> = MODERN) {
+  const body = JSON.stringify(modernBody('tools/list', {}));
+  const response = await fetch(url, { method: 'POST', headers, body });
+  return { status: response.status, body: await response.text() };
+}
+
+/** A gateway with two routes to one server. */
+async function twoRoutes(overrides: GatewayOverrides = {}) {
+  const server = await serverWith(() => ({ headers: {}, body: { of: 'server' } }));
+  const config = testConfig(server.url, overrides);
+  const [first] = config.routes;
+  if (first === undefined) throw new Error('no route');
+  const routes = [first, { ...first, id: 'other', path: '/other' }];
+  const gateway = await startGateway({ ...config, routes }, { log: new RecordedLog() });
+  stopAfterTest(() => gateway.close());
+  return { gateway, server };
+}
+
+// Rule eras-18: A request of 2026-07-28 to a path that no route has gets 404 and a JSON-RPC error that names the paths, if the
+// gateway identifies its caller or needs not. Another caller is told the path that differs in case or in slashes only. It is
+// passed through only if a server is modern itself.
+describe('a modern request to a path that no route has', () => {
+  test.each([
+    ['/MCP', '/mcp'],
+    ['/mcp/', '/mcp'],
+    ['/other//', '/other'],
+    ['/', '/mcp, /other'],
+    ['/tools', '/mcp, /other'],
+  ])('is refused with the paths that were meant: %s', async (path, expected) => {
+    const { gateway, server } = await twoRoutes();
+    const { status, body } = await posted(`${new URL(gateway.url).origin}${path}`);
+    expect(status).toBe(404);
+    expect(JSON.parse(body).error).toMatchObject({
+      code: -32600,
+      message: `No route of the gateway has this path; expected ${expected}`,
+    });
+    expect(server.seen.map(({ url }) => url)).not.toContain(path);
+  });
+
+  test.each([
+    ['/', 'No route of the gateway has this path'],
+    ['/MCP', 'No route of the gateway has this path; expected /mcp'],
+  ])('names no further routes to a stranger: %s', async (path, message) => {
+    const identity = { source: 'header', header: 'x-user' } as const;
+    const { gateway } = await twoRoutes({ identity });
+    const to = new URL(path, gateway.url);
+    const stranger = await posted(to);
+    expect([stranger.status, JSON.parse(stranger.body).error.message]).toEqual([404, message]);
+    const known = await posted(to, { ...MODERN, 'x-user': 'ada' });
+    expect(JSON.parse(known.body).error.message).toContain('; expected /mcp');
+  });
+
+  test('is passed through if it is not a modern one', async () => {
+    const { gateway } = await twoRoutes();
+    const { 'mcp-protocol-version': _version, ...legacy } = MODERN;
+    const { body } = await posted(new URL('/MCP', gateway.url), legacy);
+    expect(JSON.parse(body)).toEqual({ of: 'server' });
+  });
+});
+
 describe('a path beside those of the routes', () => {
   const METADATA = '/.well-known/oauth-protected-resource/mcp';
   const metadata = () =>
@@ -78,7 +146,8 @@ describe('a path beside those of the routes', () => {
   // Rule passthrough-4 (authorization server discovery, "Protected Resource Metadata Discovery
   // Requirements"): With all routes on one server, every path beside the routes is its own, such as
   // `/.well-known/oauth-protected-resource` and other OAuth metadata, passed under the same name and with its
-  // content unchanged: the server has to know its public URL. The operator's headers do not go there.
+  // content unchanged: the server has to know its public URL. The operator's headers do not go there. Requests of 2026-07-28
+  // do only if a server is modern itself (eras-18).
   // `edge.legacyClients: reject` closes these paths (404), apart from `/.well-known/`. With several servers
   // they are closed (404), as nobody could say whose they are.
   test('is the server’s own, such as its OAuth metadata, which we do not touch', async () => {

@@ -1,7 +1,7 @@
 /** An operator sees that a modern client has a wrong URL: the client itself only says that the server is a legacy one. */
 import { expect, test } from 'vitest';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
-import { wrongPathLog } from '../../../src/app/public/public-app.ts';
+import { wrongPathLog } from '../../../src/app/public/wrong-paths.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ground } from '../../fixtures/gateways/survival-testbed.ts';
@@ -16,12 +16,12 @@ async function post(to: URL, headers: Record<string, string>): Promise<number> {
 const HEADERS = modernHeaders('tools/list', {});
 
 // Rule rejections-2: A request of 2026-07-28 to a path that no route has is a warning in the log, with the paths of the routes,
-// whether it was refused or passed through. Further ones within a minute are counted in the next warning.
+// whether it is refused or passed through. Further ones within a minute are counted in the next warning.
 test.for([
-  ['is refused', 'reject'],
-  ['is passed through', 'pass-through'],
+  ['rejected', 'reject'],
+  ['passed through', 'pass-through'],
 ] as const)(
-  'a modern request to the path of no route that %s is a warning',
+  'a modern request to the path of no route is a warning where legacy clients are %s',
   async ([, clients]) => {
     const { gateway } = await ground({ edge: { legacyClients: clients } });
     const to = new URL('/mcp/?token=secret', gateway.url);
