@@ -48,8 +48,8 @@ export interface CallHost {
 
 /**
  * What became of a question.
- * - `open`: it has no answer yet; another call can have asked for the roots in its place
- * - `waiting`: the same, and only this call can have asked it
+ * - `open`: it has no answer yet; another call can have asked for the roots in its place, or the answer is on its way
+ * - `waiting`: the client has not answered it, and only this call can have asked it
  * - `passed on`: another call asks its client in place of this one
  */
 type QuestionState = 'open' | 'waiting' | 'closed' | 'passed on';
@@ -167,8 +167,16 @@ export class SessionCall implements RequestExchange {
   }
 
   async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
-    if (this.#questions?.get(id) !== 'passed on')
+    const state = this.#questions?.get(id);
+    if (state === 'passed on') return;
+    // The server can go on with the call, and ask more, before it responds to the answer.
+    if (state === 'waiting') this.#become(id, 'open');
+    try {
       await this.#host.respond(this, id, this.#ofTask(reply), headers);
+    } catch (error) {
+      if (state === 'waiting' && this.#isOpen(id)) this.#become(id, state);
+      throw error;
+    }
   }
 
   async cancel(reason: string, headers: CallerHeaders): Promise<boolean> {

@@ -62,10 +62,33 @@ describe('several calls in one session', () => {
     },
   );
 
+  // Rule concurrent-1.
+  test('are those of a call whose answer is on its way to the server, which goes on before it responds', async () => {
+    const ground = await stage();
+    const { clock, start, send, replied, holdReply } = ground;
+    const answered = await start();
+    send({ id: 'first', ...ELICITATION });
+    await answered.heard.until('asked');
+    clock.advance(250);
+    const waiting = await start();
+    send({ id: 'second', ...ELICITATION });
+    await waiting.heard.until('asked');
+    clock.advance(250);
+    const respond = holdReply(202);
+    const answer = answered.exchange.respond(serverRequestId('first'), ACCEPTED, {});
+    await replied('first');
+    send({ id: 'third', ...ELICITATION });
+    await settled(ground);
+    expect([questionsOf(answered), questionsOf(waiting)]).toEqual([['first', 'third'], ['second']]);
+    respond();
+    await answer;
+  });
+
   // Rule concurrent-1: Several calls can run in one session. A question on a stream that names no call is held while
   // several of them can have asked it: those that were running when it came. It is a question of the last of them
   // that is left, since a call that waits for an answer does not end before it. A call that has waited for an answer
-  // for 250 ms is not one of them: a tool that asks several questions at once sends them in one turn.
+  // for 250 ms is not one of them, until its answer is sent to the server: a tool that asks several questions at once sends them
+  // in one turn.
   test.each([
     ['Streamable HTTP', stage],
     ['HTTP+SSE', httpSseStage],
