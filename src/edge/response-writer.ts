@@ -10,6 +10,7 @@ import type { ClientRequestId } from '../protocol/ids.ts';
 import { type JsonObject, objectMember } from '../protocol/json.ts';
 import type { MayHaveActed } from '../model/failures.ts';
 import { ErrorCode, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
+import { MODERN_REVISION } from '../protocol/meta.ts';
 
 /** A reply as a wire has it. */
 export interface WireReply {
@@ -261,7 +262,14 @@ export function refusalReason(response: ServerResponse): string | undefined {
 }
 
 export const BODY_TOO_LARGE = 'Request body too large (limits.maxBody)';
+/** What a legacy client can do that is not served: its user may see nothing else. */
+export const LEGACY_ADVICE = `pin ${MODERN_REVISION} in the client, or use a client that speaks it`;
 export const NO_SUCH_PATH = 'No route of the gateway has this path';
+
+/** Says that a method of HTTP is not that of modern clients (streamable-http, "Earlier Streamable HTTP Revisions"). */
+export function removedMethod(method: string): string {
+  return `${method} is not part of protocol revision ${MODERN_REVISION}`;
+}
 
 /**
  * Refuses a request whose JSON-RPC message was not read. Does not read the rest of the body.

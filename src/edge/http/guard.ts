@@ -6,7 +6,13 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
-import { BODY_TOO_LARGE, NO_SUCH_PATH, refuse } from '../response-writer.ts';
+import {
+  BODY_TOO_LARGE,
+  LEGACY_ADVICE,
+  NO_SUCH_PATH,
+  refuse,
+  removedMethod,
+} from '../response-writer.ts';
 import { isLoopbackHost, pathOf } from '../../lib/http.ts';
 import { indexOfName } from './header-fields.ts';
 
@@ -111,19 +117,17 @@ export class Guard {
       respondToPreflight(request, response, requestHeaders);
       return false;
     }
-    if (this.#isRemovedMethod(request)) {
-      // streamable-http, "Earlier Streamable HTTP Revisions"
-      const message = `${request.method} is not part of this protocol revision`;
-      refuse(response, 405, message, { allow: 'POST' });
-      return false;
-    }
-    return true;
+    const removed = this.#removedMethod(request);
+    if (removed !== null) refuse(response, 405, removed, { allow: 'POST' });
+    return removed === null;
   }
 
-  #isRemovedMethod({ method, headers }: IncomingMessage): boolean {
-    if (method === 'POST' || method === 'OPTIONS') return false;
+  /** @returns why a method is refused; `null` if it is not */
+  #removedMethod({ method = '', headers }: IncomingMessage): string | null {
+    if (method === 'POST' || method === 'OPTIONS') return null;
+    if (headers['mcp-protocol-version'] === MODERN_REVISION) return removedMethod(method);
     const { legacyClients } = this.#options;
-    return legacyClients === 'reject' || headers['mcp-protocol-version'] === MODERN_REVISION;
+    return legacyClients === 'reject' ? `${removedMethod(method)}; ${LEGACY_ADVICE}` : null;
   }
 }
 

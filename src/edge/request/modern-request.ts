@@ -11,7 +11,7 @@ import {
 } from '../../protocol/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
-import { finalReply, type UnnamedRefusal } from '../response-writer.ts';
+import { finalReply, LEGACY_ADVICE, type UnnamedRefusal } from '../response-writer.ts';
 import {
   checkHttp,
   checkMethodHeader,
@@ -185,7 +185,8 @@ function eraOfRequestWithoutClaim(
 function unsupportedVersion(supported: readonly string[], requested: string): UnnamedRefusal {
   const code = ErrorCode.unsupportedProtocolVersion;
   const data = { supported: [...supported], requested };
-  return { httpStatus: 400, error: { code, message: 'Unsupported protocol version', data } };
+  const message = `Unsupported protocol version: expected ${supported.join(' or ')}; ${LEGACY_ADVICE}`;
+  return { httpStatus: 400, error: { code, message, data } };
 }
 
 /** Modern clients send neither replies nor batches (streamable-http, "Sending Messages"). */

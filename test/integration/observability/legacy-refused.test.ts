@@ -40,6 +40,7 @@ const INITIALIZE = {
     clientInfo: { name: 'old', version: '1' },
   },
 };
+const ADVICE = 'pin 2026-07-28 in the client, or use a client that speaks it';
 const LIST = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
 
 // Rule rejections-3: A client of a legacy revision that is refused, since the server is one over stdio or by
@@ -50,10 +51,17 @@ test.for([
   ['reject', 'edge.legacyClients', async () => (await ground(REJECT)).gateway],
 ] as const)('a legacy client that is refused by %s is a warning', async ([, reason, start]) => {
   const gateway = await start();
+  const message = `Unsupported protocol version: expected 2026-07-28; ${ADVICE}`;
   expect(await post(gateway.url, INITIALIZE)).toMatchObject({
     status: 400,
-    body: { error: { code: -32022 } },
+    body: { error: { code: -32022, message } },
   });
+  const event = await fetch(gateway.url, { headers: { accept: 'text/event-stream' } });
+  expect([event.status, event.headers.get('allow'), await event.json()]).toMatchObject([
+    405,
+    'POST',
+    { error: { message: `GET is not part of protocol revision 2026-07-28; ${ADVICE}` } },
+  ]);
   const header = { 'mcp-protocol-version': '2025-06-18' };
   expect((await post(gateway.url, LIST, header)).status).toBe(400);
   expect(gateway.log.named('route.legacy_refused')).toEqual([
