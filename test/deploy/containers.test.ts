@@ -58,7 +58,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
       .replace(/^ *resolver .*\n/m, '')
       .replaceAll(' resolve;', ';');
     writeFileSync(join(folder, 'nginx.conf'), front);
-    writeFileSync(join(folder, '.env'), `SEAL_KEY=${SEAL_KEY}\n`);
+    writeFileSync(join(folder, '.env'), `SEAL_KEY=${SEAL_KEY}\nREDIS_PASSWORD=of-the-test\n`);
     const project = `mrtr-compose-${process.pid}`;
     const compose = ['--file', file, '--project-name', project];
     stopAfterTest(async () => {

@@ -6,10 +6,12 @@ import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
+import { get } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
@@ -80,7 +82,11 @@ async function startFront(folder: string, ports: { gateway: number; login: numbe
       'http {',
       `http {\n${TEMPORARY.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}`,
     ],
+
+    ['listen 443 ssl default_server;', `listen 127.0.0.1:${port} ssl default_server;`],
     ['listen 443 ssl;', `listen 127.0.0.1:${port} ssl;`],
+    ['https://localhost:8443;', `https://localhost:${port};`],
+
     ['server gateway:8080;', `server 127.0.0.1:${ports.gateway};`],
     ['server login:4180;', `server 127.0.0.1:${ports.login};`],
     ['/etc/nginx/certificates/front.pem', `${folder}/front.pem`],
@@ -149,8 +155,15 @@ async function stack(startLogin: Login, env: Record<string, string> = {}) {
       body: await wire(response),
     };
   };
+  /** Reads a path over the connection of the public name, and names another host. */
+  const asHost = async (host: string, path: string) => {
+    const ca = await readFile(join(folder, 'front.pem'));
+    const request = get(new URL(path, origin), { ca, servername: 'localhost', headers: { host } });
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    return { status: response.statusCode, said: await textOf(response) };
+  };
   const as = async (client: string) => ({ authorization: `Bearer ${await issuer.token(client)}` });
-  return { origin, gateway, overTls, send, as };
+  return { origin, gateway, overTls, asHost, send, as };
 }
 
 const LOGINS: readonly (readonly [string, Login, readonly string[]])[] = [
@@ -162,7 +175,7 @@ describe.each(LOGINS)('deploy/front with %s', (_name, login, tags) => {
   const tagged = { tags: ['deploy', 'nginx', ...tags], timeout: 120_000 };
 
   test('lets nobody in without a login, whatever name they bring', tagged, async () => {
-    const { origin, overTls, send, gateway } = await stack(login);
+    const { origin, overTls, asHost, send, gateway } = await stack(login);
     const params = { name: 'echo', arguments: { message: 'hello' } };
     const spoofed = [
       {},
@@ -181,6 +194,11 @@ describe.each(LOGINS)('deploy/front with %s', (_name, login, tags) => {
     expect(await metadata.json()).toMatchObject({ resource: `${origin}/mcp` });
     for (const path of ['/metrics', '/readyz', '/relay', '/oauth2/auth', '/login', '/mcp/']) {
       expect((await overTls(`${origin}${path}`)).status, path).toBe(404);
+    }
+    for (const host of ['evil.example', `evil.example:${new URL(origin).port}`]) {
+      const { status, said } = await asHost(host, '/.well-known/oauth-protected-resource/mcp');
+      expect(said).not.toContain('evil');
+      expect([host, status]).toEqual([host, 421]);
     }
     // Nothing of this reached the gateway.
     expect(gateway.output()).not.toMatch(/identity\.refused|call\.started/);

@@ -46,6 +46,22 @@ describe('docker-compose.yml', () => {
     }
   });
 
+  // Nobody trusts it: what replicas share is not for it (docs/threats.md).
+  test('lets the server behind the gateways reach neither Redis nor the admin listener', () => {
+    const networksOf = (name: string) => list(member(services, name)['networks']);
+    expect(networksOf('legacy').filter((name) => networksOf('redis').includes(name))).toEqual([]);
+    expect(member(compose, 'networks', 'store')).toEqual({ internal: true });
+    for (const name of gateways) {
+      const { config } = loadConfig(pathOf('config/compose.yaml'), environmentOf(name));
+      expect(config.admin?.host).toBe('127.0.0.1');
+      expect(config.redis?.url.password).toBe('secret');
+    }
+    expect(list(member(services, 'redis')['command']).slice(-2)).toEqual([
+      '--requirepass',
+      '${REDIS_PASSWORD}',
+    ]);
+  });
+
   test('opens the front to this machine, and nothing else', () => {
     const open = Object.entries(services).filter(([, service]) => 'ports' in object(service));
     expect(open.map(([name, service]) => [name, object(service)['ports']])).toEqual([
@@ -92,6 +108,25 @@ describe('deploy/compose/nginx.conf', () => {
     expect(Number(mebibytes) * 1024 * 1024).toBe(config.limits.maxBodyBytes);
     expect(conf).toContain('proxy_next_upstream error timeout;');
     expect(conf).toContain('proxy_buffering off;');
+  });
+});
+
+describe.each(['deploy/front/nginx.conf', 'deploy/compose/nginx.conf'])('%s', (name) => {
+  test('refuses every name but those of clients, and repeats none', () => {
+    const conf = textOf(name);
+    expect(conf).toMatch(
+      /listen \d+(?: ssl)? default_server;\n(?: *ssl_reject_handshake on;\n)? *return 421;/,
+    );
+    expect(conf).toMatch(/^ *server_name localhost/m);
+    expect(conf).not.toMatch(/https?:\/\/\$(?:http_)?host/);
+  });
+});
+
+describe('.github/workflows', () => {
+  test('name actions by the digest of their commit', () => {
+    const used = [...textOf('.github/workflows/ci.yml').matchAll(/uses: (\S+)/g)];
+    expect(used.length).toBeGreaterThan(0);
+    for (const [, action = ''] of used) expect(action).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40}$/);
   });
 });
 
@@ -280,7 +315,8 @@ function drainMs({ drain }: Config): number {
 
 /** What Compose makes of a value whose variables are not set. */
 function composed(value: string): string {
-  return value.replace(/\$\{[A-Z_]+:-([^}]*)\}/g, '$1');
+  const filled = value.replace(/\$\{[A-Z_]+:-([^}]*)\}/g, '$1');
+  return filled.replace(/\$\{[A-Z_]+:\?[^}]*\}/g, 'secret');
 }
 
 function read(name: string): JsonObject {
