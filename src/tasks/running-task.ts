@@ -164,6 +164,7 @@ export class RunningTask implements WaitingTask {
     // What its call was left with, such as a question that had just come, is on its way here.
     if (this.#waiting !== null) await new Promise(setImmediate);
     const late = () => sleep(this.#options.clock, LEAVE_MS, this.#over.signal);
+    this.#saver.hurry();
     const { saving } = this.#saver;
     if (saving !== null) await Promise.race([saving, late()]);
     this.#goAway();
@@ -274,7 +275,8 @@ export class RunningTask implements WaitingTask {
     const updatedAtMs = isVisible ? this.#options.clock.now() : this.#record.updatedAtMs;
     const changes = this.#record.changes + 1;
     this.#record = { ...this.#record, ...to, updatedAtMs, changes };
-    this.#saver.save();
+    const isProgress = Object.keys(to).every((member) => member === 'statusMessage');
+    this.#saver.save(isProgress ? 'progress' : 'state');
     if (isVisible) for (const tell of [...this.#watchers]) tell();
   }
 

@@ -1,5 +1,5 @@
 /** Keeps the record of a task in the store. While the store is away, the process that has the task knows more. */
-import { sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
+import { Closing, sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { TaskRecord } from './record.ts';
@@ -25,6 +25,8 @@ export interface TaskSaverOptions {
   readonly onOver: (end: TaskRecord | null) => void;
 }
 
+/** How long to wait before a record is kept again of which only the progress has changed, in ms. */
+const PROGRESS_MS = 1_000;
 /** How long to wait before a record is kept again that the store did not take, in ms. */
 const RETRY_MS = 1_000;
 /**
@@ -39,6 +41,10 @@ export class TaskSaver {
   readonly #options: TaskSaverOptions;
   #saving: Promise<void> | null = null;
   #isSaved = true;
+  /** Ends the wait for more progress. */
+  #hurry = new Closing();
+  /** When the record was last being kept, in ms of `Clock.elapsed`. */
+  #keptAtMs = -Infinity;
   /** When the task was last claimed, in ms of `Clock.elapsed`. */
   #claimedAtMs: number;
 
@@ -61,11 +67,20 @@ export class TaskSaver {
     await store?.keep(key, record(), leftMs + STORED_LONGER_MS);
   }
 
-  /** Has the record kept, and what changes meanwhile after that. */
-  save(): void {
+  /**
+   * Has the record kept, and what changes meanwhile after that.
+   * @param what has changed. Progress is kept once a second at most, since the whole record is written
+   */
+  save(what: 'state' | 'progress' = 'state'): void {
     this.#isSaved = false;
     if (this.#options.store === null) return;
+    if (what === 'state') this.hurry();
     this.#saving ??= this.#saveChanges();
+  }
+
+  /** Has what waits to be kept kept at once. */
+  hurry(): void {
+    this.#hurry.abort();
   }
 
   /** Finds the end of the task that another replica has kept. @returns `null` if there is none, or the store is away */
@@ -80,6 +95,8 @@ export class TaskSaver {
     try {
       let hasFailed = false;
       while (!this.#isSaved) {
+        await this.#waitForProgress();
+        if (gone.aborted) return;
         this.#isSaved = true;
         try {
           const isCertain = !hasFailed && clock.elapsed() - this.#claimedAtMs < CERTAIN_MS;
@@ -102,6 +119,17 @@ export class TaskSaver {
       // In the same turn in which the loop ends: a change in the next one would wait for nobody.
       this.#saving = null;
     }
+  }
+
+  async #waitForProgress(): Promise<void> {
+    const { clock, gone } = this.#options;
+    const waitMs = this.#keptAtMs + PROGRESS_MS - clock.elapsed();
+    const ended = () => this.#hurry.abort();
+    gone.addEventListener('abort', ended);
+    if (waitMs > 0 && !gone.aborted) await sleep(clock, waitMs, this.#hurry);
+    gone.removeEventListener('abort', ended);
+    this.#hurry = new Closing();
+    this.#keptAtMs = clock.elapsed();
   }
 
   /**

@@ -1,5 +1,5 @@
 /** The record of a task on its way to a store that is away for a while. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import { taskKey } from '../../../src/protocol/ids.ts';
 import type { TaskRecord } from '../../../src/tasks/record.ts';
@@ -136,3 +136,44 @@ test.each([
     expect([kept.length, state.ends]).toEqual([times, 1 - times]);
   },
 );
+
+// Rule shared-20: What a server says of its progress is kept once a second at most, and the last of it always. A change of state, or
+// the end of the process, is kept at once, with what was said before.
+describe('while the server says often how far it is', () => {
+  async function saying() {
+    const { saver, clock, kept, state, record } = testbed(null);
+    state.isAway = false;
+    const says = async (statusMessage: string) => {
+      Object.assign(record, { statusMessage });
+      saver.save('progress');
+      await settled();
+    };
+    for (let percent = 0; percent < 50; percent += 1) {
+      await says(`${percent} %`);
+      clock.advance(20);
+    }
+    await settled();
+    const said = () => kept.map((one) => (one as TaskRecord).statusMessage);
+    return { saver, clock, kept, record, says, said };
+  }
+
+  test('the first and the last of each second are kept', async () => {
+    const { clock, said } = await saying();
+    expect(said()).toEqual(['0 %', '49 %']);
+    clock.advance(60_000);
+    await settled();
+    expect(said()).toEqual(['0 %', '49 %']);
+  });
+
+  test.each(['a change of state', 'the end of the process'])('%s does not wait', async (what) => {
+    const { saver, record, says, said, kept } = await saying();
+    await says('half');
+    expect(said()).toEqual(['0 %', '49 %']);
+    if (what === 'a change of state') {
+      Object.assign(record, { state: { status: 'completed' } });
+      saver.save();
+    } else saver.hurry();
+    await saver.saving;
+    expect([said().length, kept.at(-1)]).toEqual([3, record]);
+  });
+});
