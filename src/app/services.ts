@@ -1,11 +1,12 @@
 /** Creates what the routes of a process share, whatever the configuration in force is (`shared-services.ts` has the types). */
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
-import { LocalCounts, Quota } from '../lib/counts.ts';
+import { LocalCounts, Quota, type QuotaLimits } from '../lib/counts.ts';
 import { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
 import { openTracer } from '../ops/open-tracer.ts';
 import type { LimitName } from '../model/limited.ts';
+import { ANONYMOUS_KEY } from '../model/request.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
@@ -75,13 +76,17 @@ export async function openServices(
     openResponses,
     writes: new WriteBurst(() => openResponses.count <= 1),
     pendingRequests: new PendingRequests(),
-    listenerQuota: new Quota('listeners', () => LISTENER_LIMITS, counts),
+    listenerQuota: new Quota(
+      'listeners',
+      limitsOf(() => LISTENER_LIMITS),
+      counts,
+    ),
     taskQuota: new Quota(
       'tasks',
-      () => ({
+      limitsOf(() => ({
         max: inForce.limits.maxTasks,
         maxPerPrincipal: inForce.limits.maxTasksPerPrincipal,
-      }),
+      })),
       counts,
     ),
     counts,
@@ -113,6 +118,15 @@ export async function openServices(
   };
   telemetry.shared = shared;
   return { shared, prepare, use, close };
+}
+
+/** Anonymous callers cannot be told apart: they have no limit each, and together half of what there is. */
+function limitsOf(limits: () => QuotaLimits): (principalKey: string) => QuotaLimits {
+  return (principalKey) => {
+    const { max, maxPerPrincipal } = limits();
+    const isAnonymous = principalKey === ANONYMOUS_KEY;
+    return { max, maxPerPrincipal: isAnonymous ? Math.ceil(max / 2) : maxPerPrincipal };
+  };
 }
 
 /** Counts and logs each request that a limit refuses. */

@@ -50,15 +50,15 @@ export interface QuotaLimits {
 /** Limits how many of something there are at a time, in total and for each principal. */
 export class Quota {
   readonly #name: string;
-  readonly #limits: () => QuotaLimits;
+  readonly #limits: (principalKey: string) => QuotaLimits;
   readonly #counts: Counts;
 
   /**
    * @param name of what is counted
-   * @param limits returns those that are in force
+   * @param limits returns those that are in force for a principal
    * @param counts of all processes that the limits are for
    */
-  constructor(name: string, limits: () => QuotaLimits, counts: Counts) {
+  constructor(name: string, limits: (principalKey: string) => QuotaLimits, counts: Counts) {
     this.#name = name;
     this.#limits = limits;
     this.#counts = counts;
@@ -69,7 +69,7 @@ export class Quota {
    * @returns a function that gives the place back, or `null` if none is left; further calls do nothing
    */
   take(principalKey: string): (() => void) | null {
-    const { max, maxPerPrincipal } = this.#limits();
+    const { max, maxPerPrincipal } = this.#limits(principalKey);
     const [all, own] = this.#namesFor(principalKey).map((name) => this.#counts.total(name));
     const isFull = (all ?? 0) >= max || (own ?? 0) >= maxPerPrincipal;
     return isFull ? null : this.takeAnyway(principalKey);

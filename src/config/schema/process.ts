@@ -50,7 +50,7 @@ export const limits = section({
   maxTasksPerPrincipal: count(
     100,
     { min: 1, max: 1_000_000 },
-    'The maximum number of tasks of one principal.',
+    'The maximum number of tasks of one principal. Anonymous callers cannot be told apart: together they have half of `maxTasks`.',
   ),
   maxAnonymousParkedCalls: count(
     5_000,

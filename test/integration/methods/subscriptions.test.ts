@@ -191,7 +191,7 @@ describe('a request to listen', () => {
   });
 
   // Rule subscriptions-4: At most 100 requests of one principal listen at a time, and 1000 of all; one more
-  // gets error -32603 with `data.reason` `too_many_listeners`.
+  // gets error -32603 with `data.reason` `too_many_listeners`. Anonymous callers cannot be told apart: 500 of them can listen.
   test('is refused beyond so many of one principal, and not to another', async () => {
     const { url } = await subscribingGateway();
     const many = await Promise.all(
@@ -201,6 +201,18 @@ describe('a request to listen', () => {
     expect(refused.response.error).toMatchObject({ data: { reason: 'too_many_listeners' } });
     const other = await ListeningClient.open(url, {}, bob);
     await other.leave();
+    await Promise.all(many.map((client) => client.leave()));
+  });
+
+  // Rule subscriptions-4.
+  test('is taken from each of 130 anonymous clients', async () => {
+    // Nobody here is the user of this machine.
+    const { url } = await subscribingGateway({}, { edge: { trustedProxies: ['10.0.0.1'] } });
+    const many = await Promise.all(
+      Array.from({ length: 130 }, () => ListeningClient.open(url, {})),
+    );
+    const messages = many.map(({ messages: [first] }) => first.method);
+    expect(new Set(messages)).toEqual(new Set(['notifications/subscriptions/acknowledged']));
     await Promise.all(many.map((client) => client.leave()));
   });
 });

@@ -117,7 +117,7 @@ describe('a slow call', () => {
   });
 
   // Rule promoted-7: Beyond `limits.maxTasks` or `limits.maxTasksPerPrincipal` no call becomes a task. Its client is told
-  // to retry, as without tasks.
+  // to retry, as without tasks. Anonymous callers cannot be told apart: together they have half of `limits.maxTasks`.
   test.each([{ maxTasks: 1 }, { maxTasksPerPrincipal: 1 }])(
     '%j: a call beyond the limit becomes no task',
     async (limits) => {
@@ -130,6 +130,24 @@ describe('a slow call', () => {
       });
     },
   );
+
+  // Rule promoted-7.
+  test('anonymous callers have half of all tasks together, and none each', async () => {
+    const { url } = await legacyGateway(
+      { tools: { work: never } },
+      {
+        ...SOON,
+        limits: { maxTasks: 4, maxTasksPerPrincipal: 1 },
+        // Nobody here is the user of this machine.
+        edge: { trustedProxies: ['10.0.0.1'] },
+      },
+    );
+    const types: string[] = [];
+    for (let called = 0; called < 3; called += 1) {
+      types.push((await callForTask(url, 'work')).response.result.resultType);
+    }
+    expect(types).toEqual(['task', 'task', 'input_required']);
+  });
 });
 
 describe('which calls become tasks', () => {
