@@ -12,7 +12,7 @@ import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
 import { limitLog } from '../ops/throttled-log.ts';
-import { Load, MemoryMonitor, processMemory } from '../limits/load.ts';
+import { MemoryMonitor, processMemory } from '../limits/memory.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';
 import { configuredKeys, generateSealKey } from './settings.ts';
@@ -62,7 +62,6 @@ export async function openServices(
     () => capacity.used,
     clock,
   );
-  const load = new Load(config.limits, memory, clock);
   const shared: SharedServices = {
     get config() {
       return inForce;
@@ -102,10 +101,13 @@ export async function openServices(
       return rateStore;
     },
     limited: observeLimits(telemetry, log),
-    overloadedBy: load.exceeds,
+    overloadedBy: () => {
+      const { maxMemoryPercent } = inForce.limits;
+      const isShort = maxMemoryPercent !== null && memory.isShort(maxMemoryPercent);
+      return isShort ? 'limits.maxMemoryPercent' : null;
+    },
   };
   const use = (next: Config) => {
-    load.use(next.limits);
     inForce = next;
     log.setLevel?.(next.log.level);
   };
@@ -113,7 +115,6 @@ export async function openServices(
     rateStore ??= await openRateStore(next, clock);
   };
   const close = () => {
-    load.close();
     rateStore?.close();
   };
   telemetry.shared = shared;

@@ -5,7 +5,6 @@ import type { Failure } from './request.ts';
 /** What keeps requests from the server, by its key in the configuration. */
 const REASONS = {
   'limits.maxMemoryPercent': ['overloaded', 'The gateway has nearly used up its memory'],
-  'limits.maxEventLoopDelay': ['overloaded', 'The gateway is overloaded'],
   'upstream.circuitBreaker': ['circuit_open', 'The server does not respond'],
   'limits.rate': ['rate_limited', 'Too many requests to this server'],
   'limits.ratePerPrincipal': ['rate_limited', 'Too many requests of this caller'],

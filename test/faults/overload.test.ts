@@ -45,7 +45,7 @@ async function asking() {
   return server;
 }
 
-// Rule admission-10: A process that uses more than `limits.maxMemoryPercent` of its memory takes no more calls than it had
+// Rule admission-7: A process that uses more than `limits.maxMemoryPercent` of its memory takes no more calls than it had
 // then, and fewer the more it uses, but always one. Further requests get error -32603 with `data.reason` `overloaded` and
 // `data.retryAfterMs`; retries are served, and no call is lost. It recovers by itself.
 test(

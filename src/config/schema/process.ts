@@ -6,7 +6,6 @@ import {
   countOrAuto,
   countOrOff,
   duration,
-  durationOrOff,
   section,
   size,
   text,
@@ -66,12 +65,6 @@ export const limits = section({
     80,
     { min: 10, max: 99 },
     'The memory in use, in percent of the limit of the control group (a container) or of the heap, above which a process accepts no additional calls, and allows fewer as memory use grows. It refuses others with `overloaded`. Retries of calls are served.',
-  ),
-  maxEventLoopDelay: durationOrOff(
-    '1s',
-    '100ms',
-    '1m',
-    'The mean delay of the event loop beyond which new requests are refused with `overloaded`, until it falls. Retries of calls are served.',
   ),
 })
   .prefault({})

@@ -37,7 +37,7 @@ function settings(relay: 'http' | 'redis'): string {
     },
     drain: { delay: '0s', parked: '3s', timeout: '2s' },
     log: { level: 'debug', format: 'json' },
-    limits: { maxMemoryPercent: 'off', maxEventLoopDelay: 'off' },
+    limits: { maxMemoryPercent: 'off' },
     relay: relay === 'redis' ? { via: 'redis' } : { listen: '127.0.0.1:0' },
     redis: { url: `redis://127.0.0.1:${PORTS.redis}` },
   });

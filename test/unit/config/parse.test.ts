@@ -97,7 +97,6 @@ describe('defaults', () => {
         maxTasksPerPrincipal: 100,
         maxAnonymousParkedCalls: 5_000,
         maxConnections: 20_000,
-        maxEventLoopDelayMs: 1_000,
         maxMemoryPercent: 80,
       },
       drain: { delayMs: 0, parkedMs: 0, timeoutMs: 25_000 },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MemoryMonitor, processMemory } from '../../../src/limits/load.ts';
+import { MemoryMonitor, processMemory } from '../../../src/limits/memory.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const MAX_PERCENT = 80;
@@ -21,7 +21,7 @@ function monitor() {
   return { at, now, isShort: () => observed.isShort(MAX_PERCENT) };
 }
 
-// Rule admission-10.
+// Rule admission-7.
 test('any number of calls can come until the limit is reached, and as many as there are then', async () => {
   const { at, now, isShort } = monitor();
   expect(await at(0.8, 5_000)).toBe(false);

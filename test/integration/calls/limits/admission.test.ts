@@ -5,7 +5,6 @@ import { answersOf } from '../../../fixtures/gateways/replica-testbed.ts';
 import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import { json } from '../../../fixtures/servers/scripted-server.ts';
 import { done, textOf } from '../../../fixtures/wire/asked-calls.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import {
   limitedGateway,
   rate,
@@ -119,35 +118,3 @@ let finish = () => {};
 async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await sleep(5);
 }
-
-// Rule admission-7: While the event loop is later than `limits.maxEventLoopDelay`, new requests get error -32603 with
-// `data.reason` `overloaded` and `data.retryAfterMs`; retries are served.
-test(
-  'a process that cannot keep up refuses new calls, serves retries, and recovers',
-  { tags: ['long'] },
-  async () => {
-    const { gateway, url } = await limitedGateway({ limits: { maxEventLoopDelayMs: 100 } });
-    const asked = await callTool(url, 'ask');
-    const busy = setInterval(() => {
-      const untilMs = performance.now() + 300;
-      while (performance.now() < untilMs);
-    }, 1);
-    stopAfterTest(async () => clearInterval(busy));
-    let refused = await callTool(url, 'plain');
-    while (refused.response.error === undefined) refused = await callTool(url, 'plain');
-    expect(refused.status).toBe(200);
-    expect(refused.response.error.data).toMatchObject({
-      reason: 'overloaded',
-      retryAfterMs: 1_000,
-    });
-    expect(textOf(await callTool(url, 'ask', answersOf(asked, 'Ada')))).toBe('done');
-    clearInterval(busy);
-    let served = await callTool(url, 'plain');
-    while (served.response.error !== undefined) {
-      await sleep(100);
-      served = await callTool(url, 'plain');
-    }
-    expect(textOf(served)).toBe('done');
-    expect((await refusals(gateway))[0]).toMatch(/^limits\.maxEventLoopDelay /);
-  },
-);
