@@ -7,7 +7,8 @@ import { type Clock, type Timer, Closing } from '../lib/clock.ts';
 import type { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { CallReply, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
-import { type JsonObject, objectMember } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject, objectMember } from '../protocol/json.ts';
+import { loginChallenge } from '../protocol/protected-resource.ts';
 import type { MayHaveActed } from '../model/failures.ts';
 import { ErrorCode, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
@@ -132,7 +133,7 @@ export class ResponseWriter implements Leg {
     const body = { jsonrpc: '2.0', id, ...members };
     const code = reply.kind === 'result' ? null : reply.failure.error.code;
     if (this.#streaming) {
-      this.#send(body);
+      this.#send({ ...body, ...withChallenge(members, headers?.['www-authenticate']) });
       this.#response.end();
       return { status: 200, code };
     }
@@ -189,6 +190,16 @@ export class ResponseWriter implements Leg {
     this.#timer?.cancel();
     this.#timer = null;
   }
+}
+
+/** Puts a challenge into an error whose response has no header for it any more. */
+function withChallenge(
+  { error }: WireReply['members'],
+  challenge: string | undefined,
+): { readonly error?: JsonObject } {
+  if (challenge === undefined || !isJsonObject(error)) return {};
+  const data = objectMember(error, 'data');
+  return { error: { ...error, data: { ...data, wwwAuthenticate: loginChallenge(challenge) } } };
 }
 
 /**

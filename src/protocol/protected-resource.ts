@@ -59,6 +59,18 @@ export function challengeParameter(challenge: string, name: string): string | nu
   return null;
 }
 
+/** What a client needs to log in. Other parameters can be words of the server, which repeat a token. */
+const LOGIN_PARAMETERS = ['realm', 'error', 'scope', 'resource_metadata'];
+
+/** Rewrites a challenge with the parameters by which a client logs in, and no others. */
+export function loginChallenge(challenge: string): string {
+  const parameters = LOGIN_PARAMETERS.flatMap((name) => {
+    const value = challengeParameter(challenge, name);
+    return value === null ? [] : [`${name}="${value.replace(/["\\]/g, '\\$&')}"`];
+  });
+  return ['Bearer', parameters.join(', ')].join(' ').trimEnd();
+}
+
 /** It begins with the first character of a name, so that a name without a value is read once, however long it is. */
 const PARAMETER =
   /(?<![\w!#$%&'*+.^`|~-])([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;

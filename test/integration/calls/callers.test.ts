@@ -170,6 +170,26 @@ test('a server that refuses the caller’s credentials says so to the caller, wo
   expect((await send(field.url, 'server/discover')).status, 'others go on').toBe(200);
 });
 
+// Rule responses-10: A refusal of credentials (401, 403) after the response has become an event stream has its challenge in
+// `error.data.wwwAuthenticate`, with the parameters by which a client logs in: `realm`, `error`, `scope`, `resource_metadata`.
+// The words of the server are left out, which can repeat a token.
+test('a challenge that comes after the response has begun is in the error', async () => {
+  const challenge =
+    'Bearer realm="mcp", error="insufficient_scope", scope="files:read", error_description="got Bearer ada-secret-token", resource_metadata="https://mcp.example/x"';
+  const field = await ground({ edge: { commitAfterMs: 0 } }, (_received, response) => {
+    setTimeout(() => response.writeHead(403, { 'www-authenticate': challenge }).end(), 100);
+  });
+  const headers = { authorization: 'Bearer ada-secret-token' };
+  const { status, streamed, response } = await callTool(field.url, 'secret', {}, { headers });
+  expect([status, streamed]).toEqual([200, true]);
+  expect(response.error.data).toMatchObject({
+    reason: 'unauthorized',
+    wwwAuthenticate:
+      'Bearer realm="mcp", error="insufficient_scope", scope="files:read", resource_metadata="https://mcp.example/x"',
+  });
+  expect(JSON.stringify(response)).not.toContain('ada-secret-token');
+});
+
 // Rule discover-8 (authorization, "Error Handling"): Credentials that the server refuses get its status (401
 // or 403) and its challenge, as with any other request, and decide nothing for other callers. If the server says nothing
 // in time, what it said of these credentials last counts.
