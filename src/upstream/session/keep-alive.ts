@@ -1,8 +1,8 @@
 /**
  * Pings that keep a server from expiring a session while a call waits for its client. An error reply, and any response of the
  * server that is not a reply, also show that it is there: whether it still has the call, its stream and the answer will show. The
- * server counts as gone if it has forgotten the session, or if two pings in a row fail to reach it or get no response. A server
- * over stdio that works on a call may have a single thread, and the end of its process shows by itself.
+ * server counts as gone if two pings in a row fail to reach it or get no response. A server over stdio that works on a call may
+ * have a single thread, and the end of its process shows by itself. Whoever sends the pings sees that a session is forgotten.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
@@ -78,7 +78,7 @@ export class KeepAlive {
       const isExcused = failure.code === 'upstream_timeout' && (wasWorking || isWorking());
       if (!isExcused) this.#missed = MISSED.includes(failure.code) ? this.#missed + 1 : 0;
       if (failure.code === 'unauthorized') this.#refused = renewals;
-      if (failure.code === 'session_gone' || this.#missed >= MAX_MISSED_PINGS) gone(failure);
+      if (this.#missed >= MAX_MISSED_PINGS) gone(failure);
     }
     this.set(this.#timer !== null);
   }

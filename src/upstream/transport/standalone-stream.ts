@@ -28,8 +28,14 @@ interface OpeningAttempt {
   readonly startedAtMs: number;
 }
 
+/** What the stream needs of its transport. */
+export interface StandaloneContext extends StreamContext {
+  /** The stream has ended, or is refused. */
+  standaloneEnded(): void;
+}
+
 export class StandaloneStream implements StreamOwner {
-  readonly #context: StreamContext;
+  readonly #context: StandaloneContext;
   readonly #listener: TransportListener;
   readonly #heldHeads: HeldHeads;
   readonly #clock: Clock;
@@ -44,7 +50,7 @@ export class StandaloneStream implements StreamOwner {
   #refusedHeaders: string | null = null;
 
   constructor(
-    context: StreamContext,
+    context: StandaloneContext,
     listener: TransportListener,
     heldHeads: HeldHeads,
     random: () => number,
@@ -54,6 +60,16 @@ export class StandaloneStream implements StreamOwner {
     this.#listener = listener;
     this.#heldHeads = heldHeads;
     this.#clock = context.clock;
+  }
+
+  /** True while it is connected. */
+  get isOpen(): boolean {
+    return this.#stream !== null && (this.#attempt === null || this.#attempt.isHeld);
+  }
+
+  /** True while it is connected, or being opened or resumed, and the server has not refused that. */
+  get isOffered(): boolean {
+    return this.#stream !== null && this.#state !== 'lost';
   }
 
   /** See `Transport.standaloneHeld`. */
@@ -94,6 +110,7 @@ export class StandaloneStream implements StreamOwner {
   disconnected(stream: ResumableStream): void {
     this.#pauses.ended(stream.hasHeard, this.#clock.elapsed() - this.#openedAtMs);
     void this.#connect(stream);
+    this.#context.standaloneEnded();
   }
 
   /** The stream begins with a GET, so neither this nor `notTaken` is called. */
@@ -160,6 +177,7 @@ export class StandaloneStream implements StreamOwner {
     attempt.opened.resolve(false);
     if (this.#state === 'open') this.#listener.standaloneLost(failure);
     this.#state = 'lost';
+    this.#context.standaloneEnded();
     // The server may refuse to continue after this event.
     stream.lastEventId = undefined;
     return failure.code !== 'unauthorized';
@@ -209,6 +227,7 @@ export class StandaloneStream implements StreamOwner {
   #giveUp({ opened }: OpeningAttempt): void {
     this.#attempt = null;
     this.#stream = null;
+    this.#context.standaloneEnded();
     opened.resolve(false);
   }
 }

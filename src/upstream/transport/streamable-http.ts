@@ -11,27 +11,20 @@ import {
   type SessionId,
   type UpstreamRequestId,
 } from '../../protocol/ids.ts';
-import {
-  isJsonObject,
-  type ExactNumber,
-  type JsonObject,
-  type JsonValue,
-} from '../../protocol/json.ts';
-import {
-  readMessage,
-  type JsonRpcErrorObject,
-  type JsonRpcReply,
-} from '../../protocol/json-rpc.ts';
+import { type ExactNumber, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import { readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { HeldHeads } from '../discovery/held-heads.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, ResponseHead } from '../http/http-exchange.ts';
 import type { HttpRequest } from '../http/http-request.ts';
-import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
+import { LateReplies } from './late-replies.ts';
+import { formOf, replyIn, takenWithoutStream } from './post-response.ts';
+import { ResumableStream, type StreamOwner } from './resumable-stream.ts';
 import { withoutReply, type StreamEnd } from './resumption.ts';
-import { StandaloneStream } from './standalone-stream.ts';
+import { StandaloneStream, type StandaloneContext } from './standalone-stream.ts';
 import type {
   CallerHeaders,
   OutgoingRequest,
@@ -43,6 +36,10 @@ import type {
 
 const ACCEPT_BOTH = 'application/json, text/event-stream';
 const DELETE_TIMEOUT_MS = 2_000;
+/** How long after the end of its stream the reply to a request can come on another one, in ms. */
+const LATE_REPLY_MS = 1_000;
+/** How long the reply to a request that the server took with 202 can take, in ms. */
+const REPLY_ELSEWHERE_MS = 300_000;
 
 export interface StreamableHttpOptions {
   readonly heldHeads: HeldHeads;
@@ -51,7 +48,7 @@ export interface StreamableHttpOptions {
   readonly noteResumption?: (outcome: ResumptionOutcome) => void;
 }
 
-export class StreamableHttpTransport implements Transport, StreamContext, StreamOwner {
+export class StreamableHttpTransport implements Transport, StandaloneContext, StreamOwner {
   readonly kind = 'streamable-http';
   readonly http: HttpClient;
   readonly clock: Clock;
@@ -60,6 +57,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   readonly #listener: TransportListener;
   readonly #streams = new ReleasingMap<UpstreamRequestId, ResumableStream>();
   readonly #standalone: StandaloneStream;
+  readonly #lateReplies: LateReplies;
   /** The id of an `initialize` without a reply. */
   #initializeId: UpstreamRequestId | null = null;
   #left = false;
@@ -79,6 +77,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     this.noteResumption = noteResumption;
     this.#listener = listener;
     this.#standalone = new StandaloneStream(this, listener, heldHeads, random);
+    this.#lateReplies = new LateReplies(clock, (id, failure) => listener.lost(id, failure));
   }
 
   get hasSession(): boolean {
@@ -172,9 +171,10 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   }
 
   abandon(id: UpstreamRequestId): void {
+    this.#lateReplies.forget(id);
     const stream = this.#streams.get(id);
     if (stream === undefined) return;
-    this.#streams.delete(id);
+    this.#remove(stream);
     // A stream ends by itself soon after its reply. Then its connection can be used again.
     if (!stream.finished) stream.abort();
   }
@@ -201,6 +201,10 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     return this.#listener.backlog(id);
   }
 
+  standaloneEnded(): void {
+    this.#lateReplies.streamEnded();
+  }
+
   sent(stream: ResumableStream): void {
     this.#listener.sent(idOf(stream));
   }
@@ -210,15 +214,20 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     if (id === this.#initializeId) this.#takeSessionId(head);
     const form = formOf(head);
     this.#listener.accepted(id);
-    // Not conforming, but seen: the reply comes on the standalone stream.
-    if (form === 'none') this.#streams.delete(id);
+    if (form === 'none') {
+      // Not conforming, but seen: the reply comes on the standalone stream.
+      this.#remove(stream);
+      const canCome = () => this.#canReplyElsewhere(this.#standalone.isOffered);
+      const failure = takenWithoutStream();
+      this.#lateReplies.wait({ id, failure, withinMs: REPLY_ELSEWHERE_MS, canCome });
+    }
     if (form === 'json') stream.wrongReply = 'it responded with JSON without a reply';
     return form;
   }
 
   notTaken(stream: ResumableStream, failure: UpstreamFailure): void {
     const id = idOf(stream);
-    this.#streams.delete(id);
+    this.#remove(stream);
     const reply = replyIn(failure, id === this.#initializeId);
     if (reply === null) return this.#listener.notTaken(id, failure);
     this.#listener.accepted(id);
@@ -242,12 +251,15 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
 
   disconnected(stream: ResumableStream, { failure, wasIdle }: StreamEnd): void {
     const id = idOf(stream);
-    if (stream.finished) {
-      this.#streams.delete(id);
-      return;
-    }
-    if (stream.lastEventId === undefined || failure?.code === 'upstream_protocol_error') {
+    if (stream.finished) return this.#remove(stream);
+    if (failure?.code === 'upstream_protocol_error') {
       return this.#lose(stream, withoutReply(stream, failure));
+    }
+    if (stream.lastEventId === undefined) {
+      this.#remove(stream);
+      const canCome = () => this.#canReplyElsewhere(this.#standalone.isOpen);
+      const lost = withoutReply(stream, failure);
+      return this.#lateReplies.wait({ id, failure: lost, withinMs: LATE_REPLY_MS, canCome });
     }
     // A stream that the gateway closes to look for more is not broken.
     if (!wasIdle) this.#listener.interrupted(id);
@@ -278,9 +290,23 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
 
   /** Removes a stream. Without a reply the request is lost. */
   #lose(stream: ResumableStream, failure: UpstreamFailure): void {
+    if (!stream.finished) this.#listener.lost(idOf(stream), failure);
+    this.#remove(stream);
+  }
+
+  #remove(stream: ResumableStream): void {
     const id = idOf(stream);
-    if (!stream.finished) this.#listener.lost(id, failure);
-    this.#streams.delete(id);
+    if (this.#streams.get(id) === stream) this.#streams.delete(id);
+    this.#lateReplies.streamEnded();
+  }
+
+  /**
+   * Whether another stream of the session than its own can bring the reply to a request: within a session its id decides.
+   * @param onStandalone whether the one that names no call can
+   */
+  #canReplyElsewhere(onStandalone: boolean): boolean {
+    if (!this.hasSession) return false;
+    return onStandalone || [...this.#streams.values()].some(({ finished }) => !finished);
   }
 
   #post(
@@ -311,31 +337,4 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
 function idOf({ source }: ResumableStream): UpstreamRequestId {
   if (source.stream !== 'request') throw new Error('the stream belongs to no request');
   return source.id;
-}
-
-function formOf({ status, mediaType }: ResponseHead): BodyForm {
-  if (mediaType === 'text/event-stream') return 'events';
-  if (mediaType === 'application/json') return 'json';
-  if (status === 202) return 'none';
-  throw new UpstreamFailure(
-    'upstream_protocol_error',
-    `it responded with the media type "${mediaType.slice(0, 60)}"`,
-    { mayHaveActed: true, httpStatus: status },
-  );
-}
-
-/**
- * Returns the JSON-RPC error that came with an error status, or `null`. An error status for `initialize`
- * may mean that the server speaks the older transport (transports, "Backwards Compatibility"), unless it
- * says which revisions it accepts.
- */
-function replyIn(
-  { details }: UpstreamFailure,
-  isInitialize: boolean,
-): { readonly error: JsonRpcErrorObject } | null {
-  const { rpcError } = details;
-  if (rpcError === undefined) return null;
-  const { data } = rpcError;
-  const negotiates = isJsonObject(data) && Array.isArray(data['supported']);
-  return isInitialize && !negotiates ? null : { error: rpcError };
 }

@@ -17,8 +17,8 @@ const HTTP = { transport: 'streamable-http' } as const;
 const done: Answer = ({ body }, response) => json(response, 200, reply(body.id));
 
 describe('a reply to a request', () => {
-  // Rule wire-5: A server that only promises its reply (202 to a request) may give it on the standalone
-  // stream. Where it never comes, the call ends with the time that it may take.
+  // Rule wire-5: A server that takes a request with 202 may give its reply on another stream of the session. While one is
+  // open that could bring it, the call is lost after 5 minutes without it, and otherwise at once.
   test('that is only promised with 202 comes on the standalone stream', async () => {
     let standalone: ReturnType<typeof eventStream> | undefined;
     const server = await legacyServer(

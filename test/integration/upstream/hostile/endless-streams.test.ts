@@ -78,7 +78,6 @@ describe('an event that never ends is cut at the limit', () => {
 // Rule time-and-room-2 (cancellation, "Timeouts"): While a client waits, the server may work for
 // `calls.maxDuration` (1 h by default); then the call is cancelled and the client gets error -32603 with
 // `data.reason` `upstream_timeout`.
-// Rule wire-5.
 describe('a stream that goes on without a reply ends with the time that a call may take', () => {
   const notify = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
   test.each<[string, (stream: Stream, turn: number, received: Received) => void]>([
@@ -117,10 +116,6 @@ describe('a stream that goes on without a reply ends with the time that a call m
       'the body stops in the middle',
       (_received, response) =>
         void response.writeHead(200, { 'content-type': 'application/json' }).write('{"json'),
-    ],
-    [
-      'the answer is promised and never comes',
-      (_received, response) => void response.writeHead(202).end(),
     ],
     [
       'interim answers come for ever',

@@ -90,7 +90,7 @@ describe('in place of a reply', () => {
       'an event that is not JSON-RPC, and no end',
       breaksOff(EVENTS, eventOf({ ok: true })),
     ],
-    ['upstream_timeout', 'the promise of a reply (202)', sends(202, {}, '')],
+    ['call_lost', 'the promise of a reply (202)', sends(202, {}, '')],
   ])('%s: %s', async (reason, _what, answer) => {
     const field = await ground(LIMITS, answer);
     const exchanged = await callTool(field.url, 'hostile');

@@ -9,7 +9,7 @@ import {
   reply,
   upstreamOf,
 } from '../../../fixtures/servers/upstream-testbed.ts';
-import { CLIENT } from '../../../fixtures/servers/session-stage.ts';
+import { CLIENT, ELICITATION } from '../../../fixtures/servers/session-stage.ts';
 
 describe('a session that the server has forgotten', () => {
   /** Calls stay open; what comes later is refused. */
@@ -35,8 +35,8 @@ describe('a session that the server has forgotten', () => {
   }
 
   // Rule concurrent-7: When the server says that it does not know a session, no further call begins there. The calls
-  // that run there go on: each is lost when its stream ends without its reply, or when an answer is refused. 5 minutes
-  // later those that are left are lost, since a server can keep their streams open for ever.
+  // that run there go on, also if a ping has shown it: each is lost when its stream ends without its reply, or when an
+  // answer is refused. 5 minutes later those that are left are lost, since a server can keep their streams open for ever.
   test('goes on with the calls whose streams are open, until these end', async () => {
     const { session, running, streams, ids } = await forgetful();
     const [one, other] = running;
@@ -47,6 +47,30 @@ describe('a session that the server has forgotten', () => {
     expect(await one.heard.until('replied')).toEqual(['replied', { result: reply(0).result }]);
     streams[1]?.end();
     await other.heard.until('lost');
+  });
+
+  // Rule concurrent-7.
+  test('goes on with a parked call whose stream is open when a ping is refused', async () => {
+    const clock = new ManualClock();
+    const server = await legacyServer(({ body }, response) => {
+      if (body.method === 'ping') return json(response, 404, {});
+      stream = eventStream(response);
+      stream.send({ jsonrpc: '2.0', id: 'q', ...ELICITATION });
+    });
+    let stream: ReturnType<typeof eventStream> | undefined;
+    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
+    const session = await upstream.openSession({ profile: CLIENT, clientInfo: null, headers: {} });
+    closeAfterTest(() => session.close());
+    const { heard, exchange } = call(session);
+    await heard.until('asked');
+    session.keepAlive(true);
+    clock.advance(60_000);
+    await turnsUntil(() => session.dead);
+    clock.advance(120_000);
+    expect(server.received.filter(({ body }) => body?.method === 'ping')).toHaveLength(1);
+    expect(heard.events.map(([name]) => name)).toEqual(['asked']);
+    stream?.send(reply(exchange.id));
+    expect(await heard.until('replied')).toEqual(['replied', { result: reply(0).result }]);
   });
 
   // Rule concurrent-7.
