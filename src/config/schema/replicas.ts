@@ -61,11 +61,6 @@ const tls = section({
   ca: login('The trusted certificate authorities, as PEM. Default: those of the system.'),
   cert: login("The gateway's certificate, as PEM."),
   key: login('The private key of the certificate, as PEM.'),
-  servername: z
-    .string({ error: 'a host name' })
-    .meta({ title: 'host name' })
-    .optional()
-    .describe('The name that the certificate must have. Default: the host of the URL.'),
 })
   .optional()
   .describe('TLS options, for a `rediss` URL.');
@@ -95,9 +90,12 @@ const redisSection = section(
       .optional()
       .describe('Required if `redis.mode` is `sentinel`.'),
     tls,
-    connectTimeout: duration('2s', '10ms', '1m', 'Connect timeout.'),
-    commandTimeout: duration('1s', '10ms', '1m', 'Command timeout.'),
-    startWait: duration('10s', '0s', '10m', 'How long the start waits for the store.'),
+    startWait: duration(
+      '10s',
+      '0s',
+      '10m',
+      'How long the start waits for the store, which can take long where both start together.',
+    ),
   },
   'a map with at least url',
 );

@@ -10,6 +10,10 @@ import { DirectoryUnavailable, type DirectoryFailure } from '../../model/directo
 
 export type RedisClient = Redis | Cluster;
 
+/** A store is near. One that takes longer is away, and a request can go on without it. */
+const CONNECT_TIMEOUT_MS = 2_000;
+/** Less than a lease lasts, so that an owner can try again before its lease ends. */
+const COMMAND_TIMEOUT_MS = 1_000;
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1000;
 
@@ -34,7 +38,7 @@ export function createRedis(options: RedisOptions, random: () => number): RedisC
         name: options.name,
         sentinels: [first, ...options.nodes],
         sentinelRetryStrategy: retryStrategy,
-        sentinelCommandTimeout: options.commandTimeoutMs,
+        sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
         failoverDetector: true,
         ...(options.sentinelUsername === undefined
           ? {}
@@ -52,7 +56,7 @@ export function createRedis(options: RedisOptions, random: () => number): RedisC
           lazyConnect: true,
           enableOfflineQueue: false,
           clusterRetryStrategy: retryStrategy,
-          slotsRefreshTimeout: options.commandTimeoutMs,
+          slotsRefreshTimeout: COMMAND_TIMEOUT_MS,
           // A command whose connection broke may have been executed, so it is never sent again. The other
           // delays stay, for errors that say that it was not (ASK, TRYAGAIN, CLUSTERDOWN).
           retryDelayOnFailover: 0,
@@ -132,7 +136,7 @@ function createProbe(options: RedisOptions): Redis {
 type Found = (error: Error | null, address: string) => void;
 
 function commonOptions(options: RedisOptions) {
-  const { url, connectTimeoutMs, commandTimeoutMs } = options;
+  const { url, commandTimeoutMs = COMMAND_TIMEOUT_MS } = options;
   return {
     ...credentials(url),
     db: database(options),
@@ -145,7 +149,7 @@ function commonOptions(options: RedisOptions) {
     commandTimeout: commandTimeoutMs,
     // The connection is closed with the command that timed out: only a new one shows that Redis works again.
     socketTimeout: commandTimeoutMs,
-    connectTimeout: connectTimeoutMs,
+    connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: 200,
     keepAlive: 10_000,
     connectionName: 'mrtr-gateway',

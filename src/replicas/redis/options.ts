@@ -10,7 +10,6 @@ export interface RedisTls {
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
-  readonly servername?: string;
 }
 
 interface RedisCommonOptions {
@@ -20,8 +19,8 @@ interface RedisCommonOptions {
    */
   readonly url: URL;
   readonly tls?: RedisTls;
-  readonly connectTimeoutMs: number;
-  readonly commandTimeoutMs: number;
+  /** How long a command can take, if it is one that waits. */
+  readonly commandTimeoutMs?: number;
 }
 
 interface RedisSentinelOptions {

@@ -11,7 +11,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 const MIB = 1024 * 1024;
 
 function queue(url: URL, boot: string, clock = systemClock): MessageQueue {
-  const redis = { mode: 'single', url, connectTimeoutMs: 1_000, commandTimeoutMs: 10_000 } as const;
+  const redis = { mode: 'single', url, commandTimeoutMs: 10_000 } as const;
   const made = new MessageQueue({ redis, audience: 'test', boot, clock, random: Math.random });
   stopAfterTest(async () => made.close());
   return made;

@@ -116,7 +116,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
     async () => {
       const redis = await redisServer();
       const directory = new RedisDirectory({
-        redis: { mode: 'single', url: redis.url, connectTimeoutMs: 5_000, commandTimeoutMs: 5_000 },
+        redis: { mode: 'single', url: redis.url, commandTimeoutMs: 5_000 },
         audience: 'fleet',
         ring: createKeyRing([{ kid: 'a', secret: randomBytes(32) }], 'lease'),
         owner: { id: 'one', boot: randomUUID(), address: 'http://10.0.0.1:8081' },

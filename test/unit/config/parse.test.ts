@@ -168,8 +168,6 @@ describe('several replicas', () => {
     expect(redis).toEqual({
       mode: 'single',
       url: new URL('redis://r:6380/2'),
-      connectTimeoutMs: 2_000,
-      commandTimeoutMs: 1_000,
       startWaitMs: 10_000,
     });
   });
@@ -181,7 +179,7 @@ redis:
   mode: sentinel
   nodes: [s2:26379, "[::1]:26379"]
   sentinel: {name: main, password: file:/password}
-  tls: {ca: file:/ca, servername: redis.example}
+  tls: {ca: file:/ca}
 ${KEYS}`);
     const files = { '/url': 'rediss://u:p@s1\n', '/password': 'q\n', '/ca': 'PEM\n' };
     expect(configOf(text, { files }).redis).toMatchObject({
@@ -193,7 +191,7 @@ ${KEYS}`);
         { host: '::1', port: 26379 },
       ],
       sentinelPassword: 'q',
-      tls: { ca: 'PEM', servername: 'redis.example' },
+      tls: { ca: 'PEM' },
     });
   });
 

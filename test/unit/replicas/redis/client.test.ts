@@ -9,8 +9,6 @@ import {
 const single = (url: string): RedisOptions => ({
   mode: 'single',
   url: new URL(url),
-  connectTimeoutMs: 1000,
-  commandTimeoutMs: 1000,
 });
 
 describe('a URL that names no database server is refused, and its password not told', () => {
