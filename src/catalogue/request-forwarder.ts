@@ -115,14 +115,14 @@ export class RequestForwarder {
     closed: Closed,
   ): Promise<CallReply> {
     const { maxPages, maxItems } = this.#options;
-    const items: JsonValue[] = [];
+    let items: JsonValue[] = [];
     let cursor: JsonValue | undefined;
     for (let page = 0; page < maxPages; page += 1) {
       const more: JsonObject = cursor === undefined ? {} : { cursor };
       const reply = await this.#send(session, request, more, closed);
       if ('error' in reply) return this.#reply(request.method, reply, session);
       const found = reply.result[member];
-      if (Array.isArray(found)) items.push(...found);
+      if (Array.isArray(found)) items = items.concat(found);
       cursor = reply.result['nextCursor'];
       if (items.length > maxItems) break;
       if (typeof cursor !== 'string') {

@@ -18,7 +18,7 @@ export interface Clock {
 
 /**
  * Timers of few different lengths: those of one length share one timer of a clock. Most are cancelled soon, and
- * then cost that clock nothing.
+ * then cost that clock nothing. Long ones can have lengths that do not come again: without any timer they are forgotten at once.
  */
 export class TimerQueues {
   readonly #clock: Pick<Clock, 'elapsed' | 'setTimer'>;
@@ -39,15 +39,19 @@ export class TimerQueues {
   }
 }
 
+/** An empty queue of a longer length, in ms, is not kept until one of its timers would have been due. */
+const LONG_MS = 60_000;
+
 class TimerQueue {
   readonly #clock: Pick<Clock, 'elapsed' | 'setTimer'>;
   readonly #afterMs: number;
   readonly #onEmpty: () => void;
   /** The end of a ring of timers, in the order in which they are due. */
-  readonly #end = new QueuedTimer(Infinity, () => {});
-  #isTicking = false;
+  readonly #end = new QueuedTimer(Infinity, () => {}, null);
+  /** Until the first timer is due; `null` while none is awaited. */
+  #ticking: Timer | null = null;
 
-  /** @param onEmpty called when no timer is left at the time at which one would have been due */
+  /** @param onEmpty called when no timer is left, and none is awaited */
   constructor(clock: Pick<Clock, 'elapsed' | 'setTimer'>, afterMs: number, onEmpty: () => void) {
     this.#clock = clock;
     this.#afterMs = afterMs;
@@ -55,19 +59,26 @@ class TimerQueue {
   }
 
   start(callback: () => void): Timer {
-    const timer = new QueuedTimer(this.#clock.elapsed() + this.#afterMs, callback);
+    const timer = new QueuedTimer(this.#clock.elapsed() + this.#afterMs, callback, this);
     timer.putBefore(this.#end);
-    if (!this.#isTicking) this.#tickAfter(this.#afterMs);
+    if (this.#ticking === null) this.#tickAfter(this.#afterMs);
     return timer;
   }
 
+  /** Notes that a timer was cancelled. */
+  cancelled(): void {
+    if (this.#ticking === null || this.#afterMs <= LONG_MS || this.#end.next !== this.#end) return;
+    this.#ticking.cancel();
+    this.#ticking = null;
+    this.#onEmpty();
+  }
+
   #tickAfter(waitMs: number): void {
-    this.#isTicking = true;
-    this.#clock.setTimer(waitMs, () => this.#tick());
+    this.#ticking = this.#clock.setTimer(waitMs, () => this.#tick());
   }
 
   #tick(): void {
-    this.#isTicking = false;
+    this.#ticking = null;
     const now = this.#clock.elapsed();
     const due: QueuedTimer[] = [];
     for (let first = this.#end.next; first.dueMs <= now; first = this.#end.next) {
@@ -77,7 +88,15 @@ class TimerQueue {
     const { next } = this.#end;
     if (next === this.#end) this.#onEmpty();
     else this.#tickAfter(Math.ceil(next.dueMs - now));
-    for (const timer of due) timer.fire();
+    const errors: unknown[] = [];
+    for (const timer of due) {
+      try {
+        timer.fire();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors.length === 1 ? errors[0] : new AggregateError(errors);
   }
 }
 
@@ -85,11 +104,13 @@ class TimerQueue {
 class QueuedTimer extends RingPlace implements Timer {
   readonly dueMs: number;
   #callback: (() => void) | null;
+  readonly #queue: TimerQueue | null;
 
-  constructor(dueMs: number, callback: () => void) {
+  constructor(dueMs: number, callback: () => void, queue: TimerQueue | null) {
     super();
     this.dueMs = dueMs;
     this.#callback = callback;
+    this.#queue = queue;
   }
 
   fire(): void {
@@ -99,6 +120,7 @@ class QueuedTimer extends RingPlace implements Timer {
   cancel(): void {
     this.#callback = null;
     this.leave();
+    this.#queue?.cancelled();
   }
 }
 

@@ -215,11 +215,12 @@ function limitsOfContinued(
   return { ...limits, callTtlMs: Math.max(limits.callTtlMs, promisedMs) };
 }
 
-/** @returns the limits of a call whose timers start now, when part of its time is over */
+/** @returns the limits of a call whose timers start now, when part of its time is over. Its life ends in whole seconds: see `lifeOf` */
 function limitsLeft(
   { clock }: CallServices,
   limits: CallLimits,
   { startedAtMs }: Continuation,
 ): CallLimits {
-  return { ...limits, callTtlMs: timeLeftMs(clock, startedAtMs, limits.callTtlMs) };
+  const leftMs = timeLeftMs(clock, startedAtMs, limits.callTtlMs);
+  return { ...limits, callTtlMs: Math.ceil(leftMs / 1_000) * 1_000 };
 }

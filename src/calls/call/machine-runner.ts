@@ -73,7 +73,8 @@ function move(call: CallData, event: CallEvent): void {
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);
   keepTaskOffer(call, event);
-  keepOutcome(call);
+  // A retry that is repeated or refused leaves all as it is.
+  if (state !== from) keepOutcome(call);
   const isLeft = state.name === 'done' && state.end.type === 'left';
   // Without a pointer no client can come back.
   if (isLeft || (state.name === 'done' && !call.hasPointer)) forgetCall(call);

@@ -157,7 +157,7 @@ const MAX_GROUP_SIZE = 64;
  */
 export class Connections {
   readonly #options: Agent.Options;
-  readonly #groups: SharedGroup[] = [];
+  #groups: SharedGroup[] = [];
   /** Agents that serve one request each. */
   readonly #single = new Set<Agent>();
   #closed = false;
@@ -170,7 +170,7 @@ export class Connections {
   take(): ConnectionGroup {
     let group = this.#groups.find(({ busy }) => busy < MAX_GROUP_SIZE);
     if (group === undefined) {
-      group = new SharedGroup(this.#newAgent());
+      group = new SharedGroup(this.#newAgent(), (empty) => this.#closeSpare(empty));
       this.#groups.push(group);
     }
     group.busy += 1;
@@ -196,6 +196,13 @@ export class Connections {
     await Promise.all(agents.map((agent) => agent.destroy()));
   }
 
+  /** Closes a group that nobody uses, if there is another one. */
+  #closeSpare(empty: SharedGroup): void {
+    if (!this.#groups.some((group) => group !== empty && group.busy === 0)) return;
+    this.#groups = this.#groups.filter((group) => group !== empty);
+    empty.dispatcher.close().catch(() => {});
+  }
+
   #newAgent(): Agent {
     const agent = new Agent(this.#options);
     if (this.#closed) void agent.destroy();
@@ -205,13 +212,16 @@ export class Connections {
 
 class SharedGroup implements ConnectionGroup {
   readonly dispatcher: Agent;
+  readonly #onEmpty: (group: SharedGroup) => void;
   busy = 0;
 
-  constructor(agent: Agent) {
+  constructor(agent: Agent, onEmpty: (group: SharedGroup) => void) {
     this.dispatcher = agent;
+    this.#onEmpty = onEmpty;
   }
 
   release(): void {
     this.busy -= 1;
+    if (this.busy === 0) this.#onEmpty(this);
   }
 }

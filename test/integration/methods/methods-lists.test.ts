@@ -40,6 +40,14 @@ describe('a list', () => {
     else expect(response.error).toMatchObject({ code: -32603, data: { reason: 'list_too_long' } });
   });
 
+  // Rule lists-3.
+  test('of far more items in one page is refused for that', async () => {
+    const tools = Array(400_000).fill(0);
+    const { url } = await answering({ 'tools/list': replies({ tools }) });
+    const { response } = await send(url, 'tools/list');
+    expect(response.error).toMatchObject({ code: -32603, data: { reason: 'list_too_long' } });
+  });
+
   // Rule lists-3: A list of more than 50 pages or 5000 items is refused with -32603 and `data.reason`
   // `list_too_long`, and a list of which a page fails is that failure: never half a list.
   test('of 50 pages is gathered, and of more is refused', async () => {

@@ -124,6 +124,18 @@ describe('a call that the server has ended before its client came back', () => {
     expect(calls.callsOnlyHere).toBe(0);
   });
 
+  // Rule store-3.
+  test('is written to the store once for nobody and once for its client, however often a retry comes', async () => {
+    let kept = 0;
+    const directory = storeThat(async () => void (kept += 1));
+    const { server, retry, asked } = await parkedCall({ directory });
+    server.replies();
+    await settled();
+    expect(kept).toBe(1);
+    for (const answers of [ACCEPT, ACCEPT, {}, ACCEPT]) await retry(asked, answers);
+    expect(kept).toBe(2);
+  });
+
   // Rule drain-4.
   test('is kept as long as the drain allows if the store did not take its outcome', async () => {
     const { calls } = await endedCall(() => Promise.reject(new Error('the store is away')));

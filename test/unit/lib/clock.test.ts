@@ -99,3 +99,30 @@ test('what is left of a time is never more than all of it, nor less than nothing
   const leftAt = (nowMs: number) => timeLeftMs({ now: () => nowMs }, 1_000, 500);
   expect([leftAt(1_200), leftAt(1_500), leftAt(90_000), leftAt(0)]).toEqual([300, 0, 0, 500]);
 });
+
+test('of cancelled timers of always other lengths nothing is left', () => {
+  const { clock, timers, fired, start } = queues();
+  for (let ms = 0; ms < 1_000; ms += 1) start('cancelled', 3_600_000 + ms).cancel();
+  expect(clock.pending).toBe(0);
+  const [first, second] = [start('first', 3_600_000), start('second', 3_600_000)];
+  first.cancel();
+  first.cancel();
+  expect(clock.pending).toBe(1);
+  clock.advance(3_600_000);
+  expect(fired).toEqual(['second']);
+  second.cancel();
+  timers.start(3_600_000, () => fired.push('third'));
+  clock.advance(3_600_000);
+  expect([fired, clock.pending]).toEqual([['second', 'third'], 0]);
+});
+
+test('a timer whose callback throws keeps no other one from firing', () => {
+  const { clock, timers, fired, start } = queues();
+  timers.start(1_000, () => {
+    throw new Error('a defect');
+  });
+  start('second', 1_000);
+  start('third', 1_000);
+  expect(() => clock.advance(1_000)).toThrow('a defect');
+  expect(fired).toEqual(['second', 'third']);
+});
