@@ -34,7 +34,8 @@ export interface EventStreamListener {
 
 const MAX_ID_LENGTH = 1024;
 const MIN_RETRY_MS = 100;
-const MAX_RETRY_MS = 30_000;
+/** The longest life of a call: a client must wait as long as it is told (2025-11-25 transports, "Sending Messages to the Server"). */
+const MAX_RETRY_MS = 7 * 24 * 3_600_000;
 
 export class EventStreamBody {
   readonly #maxEventBytes: number;

@@ -24,7 +24,6 @@ import type { CallerHeaders, MessageSource } from './transport.ts';
 
 const MAX_RESUME_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 500;
-const MAX_BACKOFF_MS = 30_000;
 /** How long a server may take to end a stream after the reply, in ms. */
 const LINGER_MS = 1_000;
 const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]+$/;
@@ -158,7 +157,7 @@ export class ResumableStream implements ResponseReader {
           continue;
         }
         if (attempt >= MAX_RESUME_ATTEMPTS) throw failure;
-        waitMs = Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
+        waitMs = Math.max(FIRST_BACKOFF_MS * 2 ** attempt, this.retryMs ?? 0);
       }
     }
   }

@@ -55,11 +55,12 @@ describe('a stream that breaks behind an event with an id', () => {
   }
 
   // Rule resumption-3 (2025-11-25 transports, "Sending Messages to the Server"): The first try waits as long
-  // as the server said in `retry:`, else half a second; there are five, 1, 2, 4 and 8 seconds apart, when the
-  // server is away, is busy, or says 409 (it has not noticed yet that the stream before is gone). A server
+  // as the server said in `retry:`, else half a second; there are five, 1, 2, 4 and 8 seconds apart, and none earlier than the
+  // server said, when it is away, is busy, or says 409 (it has not noticed yet that the stream before is gone). A server
   // that goes on breaking off is resumed at that pace for as long as the call may take, or until resumption-9 ends it.
   test.each([
     ['as the server wants', 'retry: 7000\n', 7],
+    ['as the server wants, however long', 'retry: 600000\n', 600],
     ['of half a second', '', 0.5],
   ])('is taken up after a pause %s', async (_title, retry, seconds) => {
     const { heard, pause, tries } = await breaking(retry, 0);
@@ -67,6 +68,14 @@ describe('a stream that breaks behind an event with an id', () => {
     expect(await pause()).toBe(seconds);
     await heard.until('replied');
     expect(tries()).toBe(1);
+  });
+
+  // Rule resumption-3.
+  test('is tried no earlier than the server said', async () => {
+    const { heard, pause } = await breaking('retry: 3000\n', 4);
+    const pauses = [await pause(), await pause(), await pause(), await pause(), await pause()];
+    expect(pauses).toEqual([3, 3, 3, 4, 8]);
+    await heard.until('replied');
   });
 
   // Rule resumption-3.

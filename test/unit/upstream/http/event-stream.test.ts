@@ -77,14 +77,15 @@ describe('an event stream', () => {
     await expect(read(chunks, 10_000)).rejects.toMatchObject({ code: 'upstream_protocol_error' });
   });
 
-  // Rule limits-8: `retry:` is kept between 100 ms and 30 seconds, and an event id longer than 1024
-  // characters ends the stream.
+  // Rule limits-8 (2025-11-25 transports, "Sending Messages to the Server"): `retry:` is kept between 100 ms and 7 days, the
+  // longest life of a call, and an event id longer than 1024 characters ends the stream.
   test('cannot make the gateway wait without end, or not at all', async () => {
     const { retries } = await read([
       'retry: 500\n\n',
+      'retry: 3600000\n\n',
       `retry: ${'9'.repeat(400)}\n\n`,
       'retry: 0\n\n',
     ]);
-    expect(retries).toEqual([500, 30_000, 100]);
+    expect(retries).toEqual([500, 3_600_000, 7 * 24 * 3_600_000, 100]);
   });
 });
