@@ -53,6 +53,26 @@ describe('an owner that is killed while the call is parked', () => {
     expect(text(done)).toBe('a b');
   });
 
+  // Rules reattach-1, shown-4.
+  test('is replaced with the questions that its client has not been shown yet', async () => {
+    const tools: LegacyServerOptions['tools'] = {
+      many: async (call) => {
+        const names = Array.from({ length: 20 }, (_, number) => askName(call, `Name ${number}?`));
+        return (await Promise.all(names)).join('');
+      },
+    };
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, other] = await replicas(legacy, 2);
+    const first = await callTool(one.url, 'many');
+    expect(Object.keys(first.response.result.inputRequests)).toHaveLength(16);
+    await one.kill();
+    const second = await callTool(other.url, 'many', answersOf(first, 'a'));
+    expect(Object.keys(second.response.result.inputRequests)).toHaveLength(4);
+    const done = await callTool(other.url, 'many', answersOf(second, 'b'));
+    expect(text(done)).toBe(`${'a'.repeat(16)}bbbb`);
+    expect(await other.rungs()).toContain('reattach');
+  });
+
   test('is told of in a clear error, where the server keeps nothing', async () => {
     const { tools, effects } = greeter();
     const [one, other] = await replicas(await legacyServer({ tools }), 2);

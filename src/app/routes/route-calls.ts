@@ -19,7 +19,9 @@ const GATHER_WINDOW_MS = 1;
 const GATHER_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
-const MAX_OPEN_QUESTIONS = 16;
+/** More than a form shows at once, and too few to fill the result. */
+const MAX_SHOWN_QUESTIONS = 16;
+const MAX_OPEN_QUESTIONS = MAX_SHOWN_QUESTIONS + 64;
 /** The shortest life of a task that its client asks for, in ms. */
 const MIN_TASK_TTL_MS = 1_000;
 
@@ -98,6 +100,7 @@ function limitsOf({ calls, parking }: RouteConfig): CallLimits {
     cancelGraceMs: CANCEL_GRACE_MS,
     redeliverMs: parking.redeliverMs,
     maxRounds: parking.maxRounds,
+    maxShownQuestions: MAX_SHOWN_QUESTIONS,
     maxOpenQuestions: MAX_OPEN_QUESTIONS,
   };
 }

@@ -72,7 +72,7 @@ export function receiveQuestion(
     answerQuietly(call, id, repeated);
   } else if (openQuestions(call) >= services.limits.maxOpenQuestions) {
     questions.withdraw(id);
-    logRefusedQuestion(call, method, 'too many questions in one round');
+    logRefusedQuestion(call, method, 'too many questions are open');
     answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
   } else if (!answerAhead(call, questions, decision.request, show)) {
     if (call.state.name === 'parked' && call.lastRound !== null) {

@@ -140,10 +140,14 @@ function uncoveredFailure(
   return uncovered.length === 0 ? null : missing(call, uncovered);
 }
 
-/** Asks the client these questions in the round with this number. */
+/**
+ * Asks the client the first of these questions in the round with this number, as many as it is shown together. What it does
+ * not answer is asked again in the next round, and so are the others.
+ */
 function askRound(call: CallData, round: number, keys: readonly InputKey[]): CallReply {
   const { reattach, leaveWhenParked } = call.services;
-  const inputRequests = call.questions?.inputRequests(keys) ?? {};
+  const shown = keys.slice(0, call.limits.maxShownQuestions);
+  const inputRequests = call.questions?.inputRequests(shown) ?? {};
   call.hasPointer = true;
   const continuation = continuationOf(call, keys);
   const { requestState, continues } = sealPointer(call, round, continuation);
@@ -157,7 +161,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
   const reply: CallReply = { kind: 'result', result };
   call.lastRound = { keys, reply, atMs: call.services.clock.now() };
-  call.services.gaps.shown(call.loggedTarget, keys.length);
+  call.services.gaps.shown(call.loggedTarget, shown.length);
   return reply;
 }
 

@@ -252,6 +252,8 @@ export interface CallLimits {
   readonly cancelGraceMs: number;
   readonly redeliverMs: number;
   readonly maxRounds: number;
+  /** How many questions a client is shown together. The others wait for the next round. */
+  readonly maxShownQuestions: number;
   readonly maxOpenQuestions: number;
 }
 

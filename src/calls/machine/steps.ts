@@ -212,7 +212,7 @@ export function waitTimers(limits: CallLimits): readonly Effect[] {
 
 /** How long to look for more input requests; a round that is full looks no longer. */
 export function gatherTimer(count: number, windowMs: number, limits: CallLimits): Effect {
-  const full = count >= limits.maxOpenQuestions;
+  const full = count >= limits.maxShownQuestions;
   return { do: 'arm', timer: 'gather', afterMs: full ? 0 : windowMs };
 }
 

@@ -26,6 +26,7 @@ function route() {
     ...LIMITS,
     gatherWindowMs: WINDOW_MS,
     gatherLimitMs: LIMIT_MS,
+    maxShownQuestions: 16,
     maxOpenQuestions: 16,
   };
   const testbed = callsTestbed({ limits });

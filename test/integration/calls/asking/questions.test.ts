@@ -172,8 +172,8 @@ describe('questions that come one after the other', () => {
     expect(keysOf(await asked)).toEqual(['q1', 'q2']);
   });
 
-  // Rule shown-4: At most 16 questions are open at a time. When there are so many the client gets them at
-  // once, and the server is told of each further one with error -32603 that it asks too much.
+  // Rule shown-4: At most 16 questions are shown together. When there are so many the client gets them at once, and up to 64
+  // further ones wait for the next round. The server is told of each one beyond these with error -32603 that it asks too much.
   test('are shown at once when there are as many as a client is shown together', async () => {
     const { asked, ask, clock, parked } = await paced();
     for (let time = 1; time <= 16; time += 1) {
@@ -182,6 +182,32 @@ describe('questions that come one after the other', () => {
     }
     clock.advance(0);
     expect(keysOf(await asked)).toHaveLength(16);
+  });
+
+  // Rule shown-4.
+  test('are shown in the next round if there are more than a client is shown together', async () => {
+    const ids = Array.from({ length: 20 }, (_, number) => `q${number}`);
+    let finish = () => {};
+    const { url, server, gateway } = await start(({ body }, response) => {
+      const stream = eventStream(response);
+      for (const id of ids) stream.send(question(id));
+      finish = () => stream.send(done(body.id));
+    });
+    const answersTo = (asked: Exchanged) => ({
+      requestState: asked.response.result.requestState,
+      inputResponses: Object.fromEntries(keysOf(asked).map((key) => [key, accept({ name: key })])),
+    });
+    const first = await callTool(url, 'ask');
+    expect(keysOf(first)).toEqual(ids.slice(0, 16));
+    const second = await callTool(url, 'ask', answersTo(first));
+    expect(keysOf(second)).toEqual(ids.slice(16));
+    const retried = callTool(url, 'ask', answersTo(second));
+    await server.saw(({ body }) => body?.id === 'q19');
+    finish();
+    expect(textOf(await retried)).toBe('done');
+    const answers = server.received.filter(({ body }) => ids.includes(body?.id));
+    expect(answers.map(({ body }) => body.result)).toEqual(ids.map((id) => accept({ name: id })));
+    expect(gateway.log.named('call.question_refused')).toEqual([]);
   });
 });
 

@@ -39,6 +39,7 @@ const LIMITS: CallLimits = {
   cancelGraceMs: 2_000,
   redeliverMs: 120_000,
   maxRounds: 2,
+  maxShownQuestions: 3,
   maxOpenQuestions: 3,
 };
 

@@ -28,6 +28,7 @@ export const LIMITS: CallLimits = {
   cancelGraceMs: 2_000,
   redeliverMs: 120_000,
   maxRounds: 10,
+  maxShownQuestions: 4,
   maxOpenQuestions: 4,
 };
 

@@ -139,7 +139,7 @@ export const RETRYING: readonly Case[] = [
     title: 'no window if what came since fills the round',
     from: answering({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
-    limits: { maxOpenQuestions: 2 },
+    limits: { maxShownQuestions: 2 },
     state: gathering({
       round: 4,
       legs: [9],
