@@ -1,7 +1,9 @@
 /** Histories, which are data. */
 import { expect, test } from 'vitest';
+import { PLAIN_HABITS } from './fleet/clients/habits.ts';
 import { isEnd } from './fleet/faults.ts';
 import { type History, historyOf, shorten } from './fleet/history.ts';
+import { PLAIN_SERVER } from './fleet/servers/traits.ts';
 
 const seeds = Array.from({ length: 20 }, (_, at) => at + 1);
 
@@ -16,13 +18,15 @@ test('a failing history is made as short as what makes it fail', () => {
   const failing = seeds.map((seed) => historyOf(seed)).filter(needs);
   expect(failing.length).toBeGreaterThan(5);
   for (const history of failing) {
-    const { calls, faults, replicas, isCalm } = shorten(history, needs);
+    const { calls, faults, replicas, isCalm, server } = shorten(history, needs);
     expect(calls.map(({ id }) => id).toSorted()).toEqual([3, 5]);
     expect(calls.map(({ thinkMs }) => thinkMs)).toEqual([0, 0]);
-    expect({ faults: faults.length, replicas, isCalm }).toEqual({
+    expect(calls.map(({ habits }) => habits)).toEqual([PLAIN_HABITS, PLAIN_HABITS]);
+    expect({ faults: faults.length, replicas, isCalm, server }).toEqual({
       faults: 1,
       replicas: 2,
       isCalm: true,
+      server: PLAIN_SERVER,
     });
   }
 });

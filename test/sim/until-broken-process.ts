@@ -1,10 +1,10 @@
-/** Plays the histories of as many seeds as given, until one breaks a law, and prints which. */
+/** Plays the histories of as many seeds as given, until one breaks the law given, and prints which. */
 import './engine/pins.ts';
 import './network/tcp-model.ts';
 import { historyOf } from './fleet/history.ts';
 import { play } from './fleet/play.ts';
 
-const most = Number(process.argv[2]);
+const [most = 0, law = 0] = process.argv.slice(2).map(Number);
 
 export interface UntilBroken {
   readonly seeds: number;
@@ -12,7 +12,8 @@ export interface UntilBroken {
 }
 
 function next(seed: number): void {
-  const [violation = null] = play(historyOf(seed)).violations;
+  const { violations } = play(historyOf(seed));
+  const violation = violations.find((one) => one.startsWith(`law ${law}:`)) ?? null;
   if (violation === null && seed < most) return void setImmediate(next, seed + 1);
   const result: UntilBroken = { seeds: seed, violation };
   process.stdout.write(JSON.stringify(result), () => process.exit());

@@ -2,13 +2,17 @@
 import { below } from '../engine/random.ts';
 import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
-import { callTool, type ModernResponse, type Outcome, TOO_LATE } from './client.ts';
+import { type Outcome, type Questions, send, TOO_LATE } from './client.ts';
+import { forge, lookAround } from './clients/strangers.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
+import { answerTo } from './servers/sessions.ts';
 
 export interface Surroundings {
   readonly seed: number;
   readonly checker: Checker;
+  /** Whether nothing happens to the replicas and the server. */
+  readonly isUndisturbed: boolean;
   /** Where the balancer sends a request. */
   pick(why: string): Replica;
   /** When the last fault ended. */
@@ -25,6 +29,7 @@ export class Caller {
   #tries = 0;
   #round = 0;
   #answers: Readonly<Record<string, unknown>> | null = null;
+  #end: Outcome | null = null;
 
   constructor(call: PlannedCall, around: Surroundings) {
     this.#call = call;
@@ -32,8 +37,20 @@ export class Caller {
     this.#around = around;
   }
 
+  /** How the call ended, or that its client gave it up. */
+  get end(): Outcome | null {
+    return this.#end;
+  }
+
+  /** How many questions its client was shown. */
+  get rounds(): number {
+    return this.#round;
+  }
+
   async play(): Promise<void> {
-    await simulation().sleep(this.#call.atMs);
+    const { atMs, caller, habits } = this.#call;
+    await simulation().sleep(atMs);
+    if (habits.looksAround) await lookAround(this.#name, caller, this.#around);
     const beginMs = simulation().nowMs;
     while (await this.#request()) {
       if (simulation().nowMs < this.#latest(beginMs, END_WITHIN_MS)) continue;
@@ -46,11 +63,21 @@ export class Caller {
     const replica = this.#around.pick(`${this.#name}:${this.#tries++}`);
     const isRetry = this.#answers !== null;
     this.#tell(`(${this.#call.tool}) ${isRetry ? 'goes on' : 'begins'} at ${replica.name}`);
-    const patienceMs = isRetry ? this.#call.patienceMs : PATIENT_MS;
+    const { habits, patienceMs: retryMs } = this.#call;
+    if (isRetry && habits.isForged) await forge(this.#name, this.#params, this.#around);
+    const { leavesAfterMs } = habits;
+    if (isRetry && leavesAfterMs !== null) {
+      await this.#send(replica, leavesAfterMs);
+      this.#tell('is left by its client');
+      return false;
+    }
+    const patienceMs = isRetry ? retryMs : PATIENT_MS;
+    const twin = isRetry && habits.doubles ? this.#sendAgain() : null;
     const outcome = await this.#send(replica, patienceMs);
-    if ('broken' in outcome) {
-      this.#tell(`breaks: ${outcome.broken}`);
-      if (outcome.broken === TOO_LATE && patienceMs === PATIENT_MS) {
+    await twin;
+    if (outcome.type === 'broken') {
+      this.#tell(`breaks: ${outcome.how}`);
+      if (outcome.how === TOO_LATE && patienceMs === PATIENT_MS) {
         const seconds = OUTCOME_WITHIN_MS / 1_000;
         this.#around.checker.break(6, `${this.#name} has no outcome within ${seconds} s`);
         return false;
@@ -59,49 +86,60 @@ export class Caller {
       if (isRetry) await this.#pause();
       return isRetry;
     }
-    if (isRetry) await this.#repeat(outcome.response);
-    return this.#take(outcome.response, replica);
+    if (isRetry) await this.#repeat(outcome);
+    return this.#take(outcome, replica);
   }
 
-  async #take({ error, result }: ModernResponse, replica: Replica): Promise<boolean> {
+  async #take(outcome: Outcome, replica: Replica): Promise<boolean> {
     const { checker } = this.#around;
-    if (error !== undefined) {
-      const { reason, retryable } = error.data ?? {};
-      this.#tell(`fails: ${reason ?? error.message}${retryable === true ? ', to be retried' : ''}`);
-      checker.failed(this.#name, { error });
-      if (retryable === true) await this.#pause();
-      return retryable === true;
+    switch (outcome.type) {
+      case 'failed': {
+        const { reason, isRetryable, mayHaveActed } = outcome;
+        this.#tell(`fails: ${reason}${isRetryable ? ', to be retried' : ''}`);
+        checker.failed(this.#name, outcome);
+        const isToBegin = this.#answers === null && mayHaveActed === 'no';
+        if (!isRetryable && !isToBegin) {
+          this.#end = outcome;
+          return false;
+        }
+        if (!isRetryable) checker.begunAgain(this.#name);
+        await this.#pause();
+        return true;
+      }
+      case 'asks': {
+        const asking = checker.shown(this.#name, outcome.questions);
+        this.#tell(`is shown at ${replica.name} a question of ${asking.join(', ')}`);
+        this.#round++;
+        this.#answers = {
+          requestState: outcome.state,
+          inputResponses: answersTo(outcome.questions, this.#call.habits.answersOneByOne),
+        };
+        simulation().onMoment('shown', replica.name);
+        await simulation().sleep(this.#call.thinkMs);
+        return true;
+      }
+      default:
+        this.#tell('has its result');
+        this.#end = outcome;
+        return false;
     }
-    if (result?.inputRequests === undefined) {
-      this.#tell('has its result');
-      return false;
-    }
-    const asking = checker.shown(this.#name, result.inputRequests);
-    this.#tell(`is shown at ${replica.name} a question of ${asking.join(', ')}`);
-    this.#round++;
-    this.#answers = {
-      requestState: result.requestState,
-      inputResponses: acceptAll(result.inputRequests),
-    };
-    simulation().onMoment('shown', replica.name);
-    await simulation().sleep(this.#call.thinkMs);
-    return true;
   }
 
   /** Sends the same retry once more. Its outcome is compared, and no more. */
-  async #repeat(response: ModernResponse): Promise<void> {
+  async #repeat(outcome: Outcome): Promise<void> {
     const { checker } = this.#around;
-    checker.repeated(this.#name, this.#round, response);
-    if (!this.#call.isDoubled) return;
+    checker.repeated(this.#name, this.#round, outcome);
+    if (this.#call.isDoubled) await this.#sendAgain();
+  }
+
+  async #sendAgain(): Promise<void> {
+    const { checker } = this.#around;
+    const round = this.#round;
     const replica = this.#around.pick(`${this.#name}:${this.#tries}:again`);
     this.#tell(`sends the same again to ${replica.name}`);
     const again = await this.#send(replica, PATIENT_MS);
-    if ('broken' in again) return this.#tell(`sent again, breaks: ${again.broken}`);
-    const { error } = again.response;
-    this.#tell(
-      `sent again, ${error === undefined ? 'has an outcome' : (error.data?.reason ?? error.message)}`,
-    );
-    checker.repeated(this.#name, this.#round, again.response);
+    this.#tell(`sent again, ${again.type === 'failed' ? again.reason : again.type}`);
+    checker.repeated(this.#name, round, again);
   }
 
   #send(replica: Replica, patienceMs: number): Promise<Outcome> {
@@ -110,10 +148,15 @@ export class Caller {
       patienceMs === PATIENT_MS
         ? () => this.#latest(sentMs, OUTCOME_WITHIN_MS)
         : () => sentMs + patienceMs;
-    const { caller, tool } = this.#call;
-    const params = { name: tool, arguments: { call: this.#name }, ...this.#answers };
+    const { caller, habits } = this.#call;
     if (this.#answers !== null) simulation().onMoment('retried', replica.name);
-    return callTool(replica.port, caller, params, untilMs);
+    const { readsSlowly } = habits;
+    const request = { caller, method: 'tools/call', params: this.#params, readsSlowly };
+    return send(replica.port, request, untilMs);
+  }
+
+  get #params() {
+    return { name: this.#call.tool, arguments: { call: this.#name }, ...this.#answers };
   }
 
   #latest(sinceMs: number, withinMs: number): number {
@@ -134,7 +177,9 @@ export function nameOf(id: number): string {
   return `call${id}`;
 }
 
-function acceptAll(questions: object): object {
-  const accept = { action: 'accept', content: { name: 'x' } };
-  return Object.fromEntries(Object.keys(questions).map((key) => [key, accept]));
+function answersTo(questions: Questions, isOne: boolean): object {
+  const answers = Object.entries(questions).map(([key, { params }]) => {
+    return [key, { action: 'accept', content: { name: answerTo(params.message) } }];
+  });
+  return Object.fromEntries(isOne ? answers.slice(0, 1) : answers) as object;
 }

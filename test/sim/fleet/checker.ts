@@ -1,7 +1,7 @@
 /** The laws, as clients, server and store see them. */
 import type { StoredClaim } from '../store/store.ts';
-import type { ModernResponse } from './client.ts';
-import type { JournalEntry } from './legacy-server.ts';
+import type { Outcome } from './client.ts';
+import type { JournalEntry } from './servers/journal.ts';
 
 /** How long after the last fault a request has an outcome, and a call its end. */
 export const OUTCOME_WITHIN_MS = 60_000;
@@ -57,20 +57,24 @@ export class Checker {
   }
 
   /** Law 5: who is told that a call cannot have acted is told the truth. */
-  failed(call: string, { error }: ModernResponse): void {
-    if (error?.data?.mayHaveActed !== false) return;
-    const reason = error.data.reason ?? error.message;
-    if (this.#count('acted', call) > 0) this.break(5, `${call} has acted, and it is denied`);
-    if (error.data.retryable !== true) this.#denied.set(call, reason);
+  failed(call: string, { reason, mayHaveActed, isRetryable }: Outcome & { type: 'failed' }): void {
+    if (mayHaveActed !== 'no') return;
+    if (this.#count('acted', call) > 0) {
+      this.break(5, `${call} has acted, and it is denied (${reason})`);
+    }
+    if (!isRetryable) this.#denied.set(call, reason);
+  }
+
+  /** A call is begun again, after it was said that it cannot have acted. */
+  begunAgain(call: string): void {
+    this.#denied.delete(call);
   }
 
   /** Laws 3 and 6: the same retry twice gets the same outcome, or hears that the call is lost. */
-  repeated(call: string, round: number, response: ModernResponse): void {
-    if (response.error !== undefined) return;
+  repeated(call: string, round: number, outcome: Outcome): void {
+    const text = textOf(outcome);
+    if (text === null) return;
     const key = `${call} ${round}`;
-    // What is sealed is another text each time.
-    const { requestState: _, ...outcome } = response.result ?? {};
-    const text = JSON.stringify(outcome);
     const before = this.#outcomes.get(key);
     if (before !== undefined && before !== text) {
       this.break(6, `the same retry of ${call} has two outcomes: ${before} and ${text}`);
@@ -105,7 +109,7 @@ export class Checker {
           event <= (entry.event ?? 0) &&
           by !== entry.by &&
           !this.#shown.has(question) &&
-          !before.some((other) => other.what === 'answered' && other.question === question),
+          !before.some((other) => closes(other) && other.question === question),
       );
       for (const { call, question } of unseen) {
         const who = `${entry.by} acknowledges ${question} of ${call}`;
@@ -114,14 +118,15 @@ export class Checker {
     }
   }
 
-  /** Law 6: a question that reached a process which lives is shown or declined. */
-  questionsUnanswered(nowMs: number, isWorking: (process: string) => boolean): void {
+  /** Law 6: a question that reached a process which lives is shown or declined, unless the client of its call has left. */
+  questionsUnanswered(nowMs: number, isWorking: (process: string, call: string) => boolean): void {
     const journal = this.#journal();
     for (const { what, question, call, by, atMs } of journal) {
-      if (what !== 'asked' || by === 'nobody' || !isWorking(by)) continue;
+      if (what !== 'asked' || by === 'nobody' || !isWorking(by, call)) continue;
       const isOver = journal.some(
         (entry) =>
-          (entry.what === 'answered' && entry.question === question) ||
+          (closes(entry) && entry.question === question) ||
+          (entry.what === 'forgotten' && entry.call === call) ||
           (entry.what === 'cancelled' && entry.call === call && entry.atMs < atMs + HELD_MS),
       );
       if (isOver || nowMs - atMs < SHOWN_WITHIN_MS) continue;
@@ -133,4 +138,17 @@ export class Checker {
   #count(what: JournalEntry['what'], call: string): number {
     return this.#journal().filter((entry) => entry.what === what && entry.call === call).length;
   }
+}
+
+/** Whether a question needs no answer any more. */
+function closes({ what }: JournalEntry): boolean {
+  return what === 'answered' || what === 'withdrawn';
+}
+
+/** @returns `null` if it is no outcome of the call */
+function textOf(outcome: Outcome): string | null {
+  if (outcome.type === 'done') return outcome.text;
+  if (outcome.type !== 'asks') return null;
+  const text = JSON.stringify(outcome.questions);
+  return text === '{}' ? null : text;
 }

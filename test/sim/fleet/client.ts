@@ -2,25 +2,51 @@
 import http, { type IncomingMessage } from 'node:http';
 import { simulation } from '../engine/simulation.ts';
 
-export interface ModernError {
-  readonly message: string;
-  readonly data?: {
-    readonly reason?: string;
-    readonly retryable?: boolean;
-    readonly mayHaveActed?: boolean;
+interface Response {
+  readonly error?: {
+    readonly message: string;
+    readonly data?: {
+      readonly reason?: string;
+      readonly retryable?: boolean;
+      readonly mayHaveActed?: MayHaveActed;
+    };
   };
-}
-
-export interface ModernResponse {
-  readonly error?: ModernError;
   readonly result?: {
-    readonly inputRequests?: Readonly<Record<string, unknown>>;
+    readonly inputRequests?: Questions;
     readonly requestState?: string;
+    readonly isError?: boolean;
+    readonly content?: readonly { readonly text?: string }[];
+    readonly tools?: readonly { readonly description?: string }[];
+    readonly instructions?: string;
+    readonly _meta?: Readonly<Record<string, unknown>>;
   };
 }
 
-/** The response, or how the request broke. */
-export type Outcome = { readonly response: ModernResponse } | { readonly broken: string };
+export type MayHaveActed = 'no' | 'unknown' | 'yes';
+
+/** What became of a request. */
+export type Outcome =
+  | { readonly type: 'broken'; readonly how: string }
+  | {
+      readonly type: 'failed';
+      readonly reason: string;
+      readonly mayHaveActed: MayHaveActed | undefined;
+      /** Whether the call goes on with the same retry. */
+      readonly isRetryable: boolean;
+    }
+  /** Without questions: the call goes on, and the client comes again. */
+  | { readonly type: 'asks'; readonly questions: Questions; readonly state: string | undefined }
+  | { readonly type: 'done'; readonly text: string };
+
+export type Questions = Readonly<Record<string, { readonly params: { readonly message: string } }>>;
+
+export interface ModernRequest {
+  readonly caller: string;
+  readonly method: string;
+  readonly params: Readonly<Record<string, unknown>> & { readonly name?: string };
+  /** Whether the client reads the response slowly. */
+  readonly readsSlowly?: boolean;
+}
 
 /** How a request broke that the client gave up. */
 export const TOO_LATE = 'timeout';
@@ -29,50 +55,42 @@ const META = {
   'io.modelcontextprotocol/protocolVersion': PROTOCOL,
   'io.modelcontextprotocol/clientInfo': { name: 'simulated', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
+  progressToken: 'progress',
 };
+/** How long a slow reader rests after each piece. */
+const REST_MS = 40;
 
 /** @param untilMs when the client gives up, asked again when that time has come */
-export function callTool(
+export function send(
   port: number,
-  caller: string,
-  params: Readonly<Record<string, unknown>> & { readonly name: string },
+  { caller, method, params, readsSlowly = false }: ModernRequest,
   untilMs: () => number,
 ): Promise<Outcome> {
-  const message = {
-    jsonrpc: '2.0',
-    id: 1,
-    method: 'tools/call',
-    params: { ...params, _meta: META },
+  const message = { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } };
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': PROTOCOL,
+    'mcp-method': method,
+    authorization: `Bearer ${caller}`,
   };
+  if (params.name !== undefined) headers['mcp-name'] = params.name;
   return new Promise((resolve) => {
     let isOver = false;
     const finish = (outcome: Outcome) => {
       isOver = true;
       resolve(outcome);
     };
-    const fail = (error: NodeJS.ErrnoException) => finish({ broken: error.code ?? error.message });
+    const fail = (error: NodeJS.ErrnoException) =>
+      finish({ type: 'broken', how: error.code ?? error.message });
     const request = http.request(
-      {
-        agent: false,
-        host: '127.0.0.1',
-        port,
-        path: '/mcp',
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': PROTOCOL,
-          'mcp-method': 'tools/call',
-          'mcp-name': params.name,
-          authorization: `Bearer ${caller}`,
-        },
-      },
-      (response) => void read(response).then(finish, fail),
+      { agent: false, host: '127.0.0.1', port, path: '/mcp', method: 'POST', headers },
+      (response) => void read(response, readsSlowly).then(finish, fail),
     );
     const giveUp = () => {
       if (isOver) return;
       if (simulation().nowMs < untilMs()) return simulation().at(untilMs(), giveUp);
-      finish({ broken: TOO_LATE });
+      finish({ type: 'broken', how: TOO_LATE });
       request.destroy();
     };
     simulation().at(untilMs(), giveUp);
@@ -81,9 +99,12 @@ export function callTool(
   });
 }
 
-async function read(response: IncomingMessage): Promise<Outcome> {
+async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome> {
   let text = '';
-  for await (const bytes of response) text += String(bytes);
+  for await (const bytes of response) {
+    text += String(bytes);
+    if (isSlow) await simulation().sleep(REST_MS);
+  }
   const isStream = String(response.headers['content-type']).startsWith('text/event-stream');
   const last = isStream
     ? text
@@ -91,6 +112,30 @@ async function read(response: IncomingMessage): Promise<Outcome> {
         ?.at(-1)
         ?.slice('data: '.length)
     : text;
-  if (last === undefined || last === '') return { broken: `empty, ${response.statusCode}` };
-  return { response: JSON.parse(last) as ModernResponse };
+  if (last === undefined || last === '') {
+    return { type: 'broken', how: `empty, ${response.statusCode}` };
+  }
+  return outcomeOf(JSON.parse(last) as Response);
+}
+
+function outcomeOf({ error, result = {} }: Response): Outcome {
+  if (error !== undefined) {
+    const { reason = error.message, retryable = false, mayHaveActed } = error.data ?? {};
+    return { type: 'failed', reason, mayHaveActed, isRetryable: retryable };
+  }
+  const { inputRequests, requestState, isError, _meta = {} } = result;
+  if (inputRequests !== undefined || requestState !== undefined) {
+    return { type: 'asks', questions: inputRequests ?? {}, state: requestState };
+  }
+  if (isError === true) {
+    const reason = String(_meta['mrtr-gateway/reason']);
+    const mayHaveActed = _meta['mrtr-gateway/mayHaveActed'] as MayHaveActed | undefined;
+    return { type: 'failed', reason, mayHaveActed, isRetryable: false };
+  }
+  const { content = [], tools = [], instructions = '' } = result;
+  const texts = [
+    ...content.map(({ text }) => text),
+    ...tools.map(({ description }) => description),
+  ];
+  return { type: 'done', text: [...texts, instructions].join('') };
 }

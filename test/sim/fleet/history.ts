@@ -1,16 +1,15 @@
 /** A history is data: calls and faults. All else of a run is noise, which depends on the seed and on names. */
 import { below, choose } from '../engine/random.ts';
+import { type Habits, habitsOf, PLAIN_HABITS, simplerHabits } from './clients/habits.ts';
 import { faultsOf, type PlannedFault } from './faults.ts';
-
-/** `twice` asks two questions on the stream of its call, `beside` one on the stream of the session, `plain` none. */
-export const TOOLS = ['twice', 'beside', 'plain'] as const;
-const CALLERS = ['ada', 'ada', 'ada', 'bob'] as const;
+import { type ServerTraits, simplerServers, traitsOf } from './servers/traits.ts';
+import { TOOLS, type Tool } from './servers/tools.ts';
 
 export interface PlannedCall {
   readonly id: number;
   readonly caller: string;
   readonly atMs: number;
-  readonly tool: (typeof TOOLS)[number];
+  readonly tool: Tool;
   /** How long the client thinks about a question. */
   readonly thinkMs: number;
   /** How long the tool works. */
@@ -19,6 +18,7 @@ export interface PlannedCall {
   readonly patienceMs: number;
   /** Whether the client sends each retry once more when it has the outcome. */
   readonly isDoubled: boolean;
+  readonly habits: Habits;
 }
 
 export interface History {
@@ -28,11 +28,21 @@ export interface History {
   readonly isCalm: boolean;
   /** How replicas reach each other. */
   readonly relay: 'http' | 'redis';
+  readonly server: ServerTraits;
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
 }
 
+type Some<Item> = readonly [Item, ...Item[]];
+
+interface KindsOfCalls {
+  readonly tools: Some<Tool>;
+  readonly callers: Some<string>;
+  readonly hasHabits: boolean;
+}
+
 const CALLS = 8;
+const CALLERS: Some<Some<string>> = [['ada'], ['ada'], ['ada', 'ada', 'ada', 'bob']];
 const GAP_MS = 1_750;
 const LONGEST_THINK_MS = 4_000;
 const WORK_MS = [200, 2_000, 9_000] as const;
@@ -42,27 +52,37 @@ export const PATIENT_MS = 60_000;
 const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 5_000, 8_000] as const;
 
 export function historyOf(seed: number, replicas = 3): History {
-  const calls = Array.from({ length: CALLS }, (_, id) => callOf(`history:${seed}:${id}`, id));
+  const name = `history:${seed}`;
+  // A history has few kinds of calls, so that each of them often meets itself and each other.
+  const tool = (nth: number) => choose(`${name}:tool:${nth}`, TOOLS);
+  const kinds: KindsOfCalls = {
+    tools: [tool(0), tool(1), tool(2)],
+    callers: choose(`${name}:callers`, CALLERS),
+    hasHabits: choose(`${name}:habits`, [true, false]),
+  };
+  const calls = Array.from({ length: CALLS }, (_, id) => callOf(`${name}:${id}`, id, kinds));
   return {
     seed,
     replicas,
     isCalm: false,
-    relay: choose(`history:${seed}:relay`, ['http', 'http', 'redis']),
+    relay: choose(`${name}:relay`, ['http', 'http', 'redis']),
+    server: traitsOf(seed),
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
     faults: faultsOf(seed, replicas),
   };
 }
 
-function callOf(name: string, id: number): PlannedCall {
+function callOf(name: string, id: number, kinds: KindsOfCalls): PlannedCall {
   return {
     id,
-    caller: choose(`${name}:caller`, CALLERS),
+    caller: choose(`${name}:caller`, kinds.callers),
     atMs: below(`${name}:at`, CALLS * GAP_MS),
-    tool: choose(`${name}:tool`, TOOLS),
+    tool: choose(`${name}:tool`, kinds.tools),
     thinkMs: below(`${name}:think`, LONGEST_THINK_MS),
     workMs: choose(`${name}:work`, WORK_MS) + below(`${name}:more-work`, WORK_RANGE_MS),
     patienceMs: choose(`${name}:patience`, PATIENCE_MS),
     isDoubled: choose(`${name}:doubled`, [false, false, true]),
+    habits: kinds.hasHabits ? habitsOf(name) : PLAIN_HABITS,
   };
 }
 
@@ -84,7 +104,7 @@ export function shorten(history: History, fails: (shorter: History) => boolean):
 type Simpler = (from: History) => History | null;
 
 /** Each makes a history simpler in one way, or says that it is so already. */
-function simplifications({ calls, faults }: History): Simpler[] {
+function simplifications({ calls, faults, server }: History): Simpler[] {
   const without = (id: number) => (from: History) => {
     const left = from.calls.filter((call) => call.id !== id);
     return left.length === 0 || left.length === from.calls.length ? null : { ...from, calls: left };
@@ -99,7 +119,11 @@ function simplifications({ calls, faults }: History): Simpler[] {
     (from) => (from.replicas > 2 ? { ...from, replicas: from.replicas - 1 } : null),
     (from) => (from.isCalm ? null : { ...from, isCalm: true }),
     (from) => (from.relay === 'http' ? null : { ...from, relay: 'http' }),
-    ...calls.flatMap(({ id }) => [
+    ...simplerServers(server).map((simpler) => (from: History) => {
+      return from.server === server ? { ...from, server: simpler } : null;
+    }),
+    ...calls.flatMap(({ id, habits }) => [
+      ...simplerHabits(habits).map((simpler) => ofCall(id, { habits: simpler })),
       ofCall(id, { caller: 'ada' }),
       ofCall(id, { thinkMs: 0 }),
       ofCall(id, { isDoubled: false }),

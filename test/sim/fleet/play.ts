@@ -7,8 +7,10 @@ import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
 import { losesData, type Moment } from './faults.ts';
 import type { History } from './history.ts';
-import { type JournalEntry, startLegacyServer } from './legacy-server.ts';
+import { checkOutcomes, isUndisturbed } from './outcomes.ts';
 import { emptyPool, PORTS, Replica } from './replicas.ts';
+import { Journal } from './servers/journal.ts';
+import { startServer } from './servers/listener.ts';
 import { Strikes } from './strikes.ts';
 
 export interface Played {
@@ -23,7 +25,7 @@ export interface Played {
 }
 
 const CLOSE_WITHIN_MS = 15_000;
-const SETTLE_MS = 50_000;
+const SETTLE_MS = 75_000;
 /** How long after the last call was begun faults can still strike. */
 const HEAL_AFTER_MS = 25_000;
 /** One request in so many goes to a replica that is frozen or drains, as a balancer sees that late. */
@@ -45,12 +47,12 @@ export function play(history: History): Played {
 }
 
 class Fleet {
-  readonly checker = new Checker(() => this.#journal);
+  readonly checker = new Checker(() => this.#journal.entries);
   readonly story: string[] = [];
   readonly #simulated: Simulation;
   readonly #history: History;
   readonly #replicas: Replica[];
-  #journal: readonly JournalEntry[] = [];
+  readonly #journal = new Journal();
   #beginMs = 0;
 
   constructor(simulated: Simulation, history: History) {
@@ -58,18 +60,19 @@ class Fleet {
     this.#history = history;
     this.#replicas = Array.from(
       { length: history.replicas },
-      (_, nth) => new Replica(nth, history.relay),
+      (_, nth) => new Replica(nth, history.relay, history.server),
     );
   }
 
   async play(): Promise<void> {
-    const { calls, faults, seed } = this.#history;
+    const { calls, faults, seed, server: traits } = this.#history;
     const simulated = this.#simulated;
     const redis = simulated.as('redis', () => new RedisModel(PORTS.redis, 'redis'));
     const hasLostData = faults.some(losesData);
     redis.store.onClaim = (claim) => this.checker.claimed(claim, hasLostData);
     const workMs = (call: string) => calls.find(({ id }) => nameOf(id) === call)?.workMs ?? 0;
-    this.#journal = simulated.as('server', () => startLegacyServer(PORTS.upstream, workMs));
+    const options = { traits, journal: this.#journal, workMs };
+    simulated.as('server', () => startServer(PORTS.upstream, options));
     for (const replica of this.#replicas) await replica.start();
     this.#beginMs = simulated.nowMs;
     const tell = (what: string) => this.#tell(what);
@@ -82,13 +85,14 @@ class Fleet {
       tell,
       pick: (why: string) => this.#pick(why),
       lastFaultMs: () => strikes.lastEndMs,
+      isUndisturbed: isUndisturbed(this.#history),
     };
     const callers = calls.map((call) => new Caller(call, around));
     await simulated.as('client', () => Promise.all(callers.map((caller) => caller.play())));
     await heals;
     // What is held for a while is free then.
     await simulated.sleep(SETTLE_MS);
-    this.#checkEnd();
+    this.#checkEnd(callers);
     await this.#close();
   }
 
@@ -99,12 +103,21 @@ class Fleet {
     this.#tell('all is healed');
   }
 
-  #checkEnd(): void {
+  #checkEnd(callers: readonly Caller[]): void {
     const { calls } = this.#history;
     const { checker } = this;
     checker.atEnd(calls.map(({ id }) => nameOf(id)));
+    const reports = callers.map(({ end, rounds }, at) => {
+      const call = calls[at]!;
+      return { call, name: nameOf(call.id), end, rounds };
+    });
+    checkOutcomes(this.#history, reports, this.#journal, (law, how) => checker.break(law, how));
     const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
-    checker.questionsUnanswered(this.#simulated.nowMs, (process) => working.has(process));
+    const left = new Set(
+      calls.filter(({ habits }) => habits.leavesAfterMs !== null).map(({ id }) => nameOf(id)),
+    );
+    const isWorking = (process: string, call: string) => working.has(process) && !left.has(call);
+    checker.questionsUnanswered(this.#simulated.nowMs, isWorking);
   }
 
   /** Law 7: a process that has closed has nothing left. */

@@ -6,6 +6,7 @@ import { fewRandomBytes } from '../../../src/lib/crypto.ts';
 import type { Log } from '../../../src/ops/log.ts';
 import { simulation } from '../engine/simulation.ts';
 import { processAt } from '../network/places.ts';
+import type { ServerTraits } from './servers/traits.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
 import '../../../src/replicas/directory/redis-directory.ts';
 import '../../../src/replicas/redis/client.ts';
@@ -16,7 +17,8 @@ export const PORTS = { upstream: 3_000, redis: 6_379 } as const;
 const POOL_BYTES = 4_096;
 const FIRST_PLACE = 'A'.charCodeAt(0);
 
-function settings(relay: 'http' | 'redis'): string {
+function settings(relay: 'http' | 'redis', { transport }: ServerTraits): string {
+  const path = transport === 'http-sse' ? 'sse' : 'mcp';
   return JSON.stringify({
     listen: '127.0.0.1:0',
     admin: 'off',
@@ -24,11 +26,11 @@ function settings(relay: 'http' | 'redis'): string {
       {
         id: 'mcp',
         path: '/mcp',
-        upstream: { url: `http://127.0.0.1:${PORTS.upstream}/mcp` },
+        upstream: { url: `http://127.0.0.1:${PORTS.upstream}/${path}` },
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '40s' },
         // Over when a run ends.
-        parking: { redeliver: '30s' },
+        parking: { ttl: '30s', redeliver: '30s' },
       },
     ],
     seal: {
@@ -47,6 +49,7 @@ function settings(relay: 'http' | 'redis'): string {
 export class Replica {
   readonly place: string;
   readonly #relay: 'http' | 'redis';
+  readonly #server: ServerTraits;
   /** The process that runs there, or ran there last. */
   name = '';
   port = 0;
@@ -55,7 +58,8 @@ export class Replica {
   #gateway: Gateway | null = null;
   #timers = new Set<object>();
 
-  constructor(nth: number, relay: 'http' | 'redis') {
+  constructor(nth: number, relay: 'http' | 'redis', server: ServerTraits) {
+    this.#server = server;
     this.place = String.fromCharCode(FIRST_PLACE + nth);
     this.#relay = relay;
   }
@@ -77,7 +81,7 @@ export class Replica {
     this.#gateway = null;
     this.isDraining = false;
     const timers = (this.#timers = new Set());
-    const { config } = parseConfig(settings(this.#relay), 'simulation.json', {
+    const { config } = parseConfig(settings(this.#relay, this.#server), 'simulation.json', {
       env: {},
       readSecret: () => '',
     });

@@ -1,0 +1,47 @@
+/** What the client of a call does besides answering. */
+import { below } from '../../engine/random.ts';
+
+export interface Habits {
+  /** Answers one question in each retry. */
+  readonly answersOneByOne: boolean;
+  /** Sends each retry to two replicas at once. */
+  readonly doubles: boolean;
+  /** After how long it closes the connection of its first retry, for good; `null` for never. */
+  readonly leavesAfterMs: number | null;
+  /** Whether another caller sends its retries, too. */
+  readonly isForged: boolean;
+  readonly readsSlowly: boolean;
+  /** Looks at the tools and at the greeting of the server before. */
+  readonly looksAround: boolean;
+}
+
+export const PLAIN_HABITS: Habits = {
+  answersOneByOne: false,
+  doubles: false,
+  leavesAfterMs: null,
+  isForged: false,
+  readsSlowly: false,
+  looksAround: false,
+};
+
+const LATEST_LEAVE_MS = 400;
+
+/** @param call its name */
+export function habitsOf(call: string): Habits {
+  const oneIn = (count: number, habit: keyof Habits) => below(`${call}:${habit}`, count) === 0;
+  return {
+    answersOneByOne: oneIn(4, 'answersOneByOne'),
+    doubles: oneIn(5, 'doubles'),
+    leavesAfterMs: oneIn(8, 'leavesAfterMs') ? below(`${call}:leaves`, LATEST_LEAVE_MS) : null,
+    isForged: oneIn(5, 'isForged'),
+    readsSlowly: oneIn(4, 'readsSlowly'),
+    looksAround: oneIn(5, 'looksAround'),
+  };
+}
+
+/** Each habit less. */
+export function simplerHabits(habits: Habits): Habits[] {
+  return (Object.keys(PLAIN_HABITS) as (keyof Habits)[])
+    .filter((habit) => habits[habit] !== PLAIN_HABITS[habit])
+    .map((habit) => ({ ...habits, [habit]: PLAIN_HABITS[habit] }));
+}

@@ -1,0 +1,42 @@
+/** What one caller must not get of another. */
+import { simulation } from '../../engine/simulation.ts';
+import { OUTCOME_WITHIN_MS } from '../checker.ts';
+import { type ModernRequest, send } from '../client.ts';
+import type { Surroundings } from '../caller.ts';
+
+const STRANGER = 'mallory';
+
+/** Law 4: a pointer is of use to its caller only. Another caller sends the retry of a call. */
+export async function forge(
+  call: string,
+  params: ModernRequest['params'],
+  { pick, checker }: Surroundings,
+): Promise<void> {
+  const request = { caller: STRANGER, method: 'tools/call', params };
+  const outcome = await send(pick(`${call}:forged`).port, request, soon());
+  if (outcome.type === 'asks' || outcome.type === 'done') {
+    checker.break(4, `a stranger goes on with ${call}`);
+  }
+}
+
+/** Law 9: what a server says to one caller is shown to no other. */
+export async function lookAround(
+  call: string,
+  caller: string,
+  { pick, checker, isUndisturbed }: Surroundings,
+): Promise<void> {
+  for (const method of ['server/discover', 'tools/list']) {
+    const { port } = pick(`${call}:${method}`);
+    const outcome = await send(port, { caller, method, params: {} }, soon());
+    if (outcome.type !== 'done') continue;
+    const others = [...outcome.text.matchAll(/caller=(\w+);/g)].map(([, other]) => other);
+    const other = others.find((one) => one !== caller);
+    if (other === undefined || !isUndisturbed) continue;
+    checker.break(9, `${caller} is shown what the server said to ${other}: ${method}`);
+  }
+}
+
+function soon(): () => number {
+  const untilMs = simulation().nowMs + OUTCOME_WITHIN_MS;
+  return () => untilMs;
+}

@@ -1,0 +1,83 @@
+/** What may become of the calls of a history, and of what they asked. */
+import type { Outcome } from './client.ts';
+import type { History, PlannedCall } from './history.ts';
+import type { Journal } from './servers/journal.ts';
+import { asksOnItsStream } from './servers/tools.ts';
+
+/** What became of a call. */
+export interface CallReport {
+  readonly call: PlannedCall;
+  readonly name: string;
+  /** `null` if its client gave it up, or left. */
+  readonly end: Outcome | null;
+  /** How many questions were shown. */
+  readonly rounds: number;
+}
+
+type Violate = (law: number, how: string) => void;
+
+/** Reasons for which a call can fail although nothing broke. */
+const ALLOWED: readonly string[] = ['call_not_answerable', 'upstream_busy'];
+
+export function checkOutcomes(
+  history: History,
+  reports: readonly CallReport[],
+  journal: Journal,
+  violate: Violate,
+): void {
+  for (const report of reports) {
+    const { name, call } = report;
+    if (journal.count('answered wrongly', name) > 0) {
+      violate(4, `${name} got an answer to another question`);
+    }
+    checkResult(report, violate);
+    const problem = problemOf(report);
+    if (problem !== null && mustSucceed(history, report)) violate(6, `${name} ${problem}`);
+    if (!isUndisturbed(history)) continue;
+    const again = journal.count('answered again', name);
+    if (again > 0) violate(5, `${name} got ${again} answers too many`);
+    if (call.habits.leavesAfterMs !== null && !isOverOrAsked(journal, name)) {
+      violate(7, `${name} goes on without its client`);
+    }
+  }
+}
+
+/** Whether nothing happens to the replicas and the server. */
+export function isUndisturbed({ faults, server }: History): boolean {
+  return faults.length === 0 && server.forgetsAtMs === null;
+}
+
+/** Whether the server has nothing to do for a call whose client has left. A call that is parked waits for its client. */
+function isOverOrAsked({ entries }: Journal, call: string): boolean {
+  const deeds = entries.filter((entry) => entry.call === call).map(({ what }) => what);
+  const isOver = deeds.length === 0 || deeds.includes('ended') || deeds.includes('cancelled');
+  return isOver || deeds.includes('not answered') || deeds.at(-1) === 'asked';
+}
+
+/** Law 4: a result is that of its call. */
+function checkResult({ name, end }: CallReport, violate: Violate): void {
+  if (end?.type !== 'done') return;
+  const of = /of=(\w+);/.exec(end.text)?.[1];
+  if (of !== name) violate(4, `${name} has the result of ${of}`);
+}
+
+/** What is wrong with the end of a call to which nothing has happened; `null` if nothing is. */
+function problemOf({ call, end }: CallReport): string | null {
+  if (call.habits.leavesAfterMs !== null) return null;
+  if (end === null) return 'is given up';
+  if (end.type === 'failed') return ALLOWED.includes(end.reason) ? null : `fails: ${end.reason}`;
+  const isAnswered = end.type === 'done' && !/declined|not answered/.test(end.text);
+  return isAnswered ? null : `has a question without an answer: ${JSON.stringify(end)}`;
+}
+
+/** Whether a call must have its result: its server has all, and its client can come back. */
+function mustSucceed(history: History, { call }: CallReport): boolean {
+  if (!isUndisturbed(history)) return false;
+  const isOwn = history.server.transport === 'streamable-http' && asksOnItsStream(call.tool);
+  // Of several calls that go on at once, nobody can say which one asked beside them; one whose client has left may still ask.
+  return isOwn || isAlone(history, call.caller);
+}
+
+function isAlone({ calls }: History, caller: string): boolean {
+  return calls.filter((call) => call.caller === caller).length === 1;
+}

@@ -1,0 +1,35 @@
+/** The listener of a simulated server, whatever it speaks. */
+import http, { type IncomingMessage } from 'node:http';
+import { simulation } from '../../engine/simulation.ts';
+import { HttpSseServer } from './http-sse.ts';
+import type { Message, ServerOptions } from './sessions.ts';
+import { StreamableHttpServer } from './streamable-http.ts';
+
+/** Listens at `port`, as the process that calls it. */
+export function startServer(port: number, options: ServerOptions): void {
+  const { transport, forgetsAtMs } = options.traits;
+  const requests =
+    transport === 'http-sse' ? new HttpSseServer(options) : new StreamableHttpServer(options);
+  const server = http.createServer((request, response) => {
+    response.on('error', () => {});
+    void bodyOf(request).then((text) => {
+      if (text === null) return;
+      requests.serve(request, response, (text === '' ? {} : JSON.parse(text)) as Message);
+    });
+  });
+  // They compare with the clock of the machine.
+  Object.assign(server, { requestTimeout: 0, headersTimeout: 0 });
+  server.listen(port, '127.0.0.1');
+  if (forgetsAtMs !== null) simulation().after(forgetsAtMs, () => requests.forget());
+}
+
+/** @returns `null` if the request breaks off */
+async function bodyOf(request: IncomingMessage): Promise<string | null> {
+  try {
+    let text = '';
+    for await (const bytes of request) text += String(bytes);
+    return text;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,29 @@
+/** What a simulated server has for HTTP requests. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { network } from '../../network/tcp-model.ts';
+import type { Json, Message } from './sessions.ts';
+
+export interface Requests {
+  serve(request: IncomingMessage, response: ServerResponse, message: Message): void;
+  /** Forgets all sessions. */
+  forget(): void;
+}
+
+export function replyWithJson(
+  response: ServerResponse,
+  message: Json,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(200, { 'content-type': 'application/json', ...headers });
+  response.end(JSON.stringify(message));
+}
+
+/** Who sent it, by the credentials. */
+export function callerOf(request: IncomingMessage): string {
+  return (request.headers.authorization ?? 'nobody').replace('Bearer ', '');
+}
+
+/** The process at the other end of a response. */
+export function peerOf(response: ServerResponse | null): string {
+  return network().ownerOf(response?.socket?.remotePort);
+}

@@ -1,0 +1,238 @@
+/** The sessions of a simulated server, over any transport: its replies, its tools, its questions. */
+import { Random } from '../../engine/random.ts';
+import { simulation } from '../../engine/simulation.ts';
+import type { Deed, Journal, JournalEntry } from './journal.ts';
+import { isTool, runTool, TOOLS } from './tools.ts';
+import type { ServerTraits } from './traits.ts';
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** As far as it is looked at here. */
+export interface Message {
+  readonly id?: string | number;
+  readonly method?: string;
+  readonly params?: {
+    readonly name?: string;
+    readonly requestId?: string | number;
+    readonly arguments?: { readonly call?: string };
+    readonly _meta?: { readonly progressToken?: string | number };
+  };
+  readonly result?: { readonly action?: string; readonly content?: { readonly name?: string } };
+  readonly error?: unknown;
+}
+
+/** Where messages go. */
+export interface Line {
+  /** Its name, if it can be resumed. */
+  readonly name?: string;
+  /** How many messages it had. */
+  readonly length?: number;
+  /** The process that reads it, or `nobody`. */
+  reader(): string;
+  send(message: Json): void;
+}
+
+interface Question {
+  readonly call: string;
+  readonly settle: (answer: string) => void;
+}
+
+/** What all sessions of a server share. */
+export interface ServerOptions {
+  readonly traits: ServerTraits;
+  readonly journal: Journal;
+  /** How long the tool of a call works. */
+  readonly workMs: (call: string) => number;
+}
+
+export const PROTOCOL = '2025-06-18';
+/** As servers of the SDK do: a question between two readers of a stream can be lost. */
+const ANSWER_WITHIN_MS = 40_000;
+const SLOWEST_PAUSE_MS = 200;
+const WITHDRAWN_AFTER_MS = 30;
+const PING_EVERY_MS = 3_000;
+const REPORTS = 40;
+const REPORT_BYTES = 12_000;
+/** The message of a question says whose it is. */
+const QUESTION = /^call=(\w+);question=([\w-]+);$/;
+
+/** What a client answers to a question with this message. */
+export function answerTo(message: string): string {
+  return QUESTION.exec(message)?.[2] ?? '';
+}
+
+export class ServerSession {
+  readonly name: string;
+  /** Who opened it. */
+  readonly caller: string;
+  readonly #options: ServerOptions;
+  readonly #beside: Line;
+  readonly #questions = new Map<string, Question>();
+  /** The questions that are closed. */
+  readonly #closed = new Map<string, string>();
+  readonly #calls = new Map<string | number, string>();
+  #isOver = false;
+  #pings = 0;
+
+  /** @param beside where messages go that belong to no call */
+  constructor(name: string, caller: string, beside: Line, options: ServerOptions) {
+    this.name = name;
+    this.caller = caller;
+    this.#beside = beside;
+    this.#options = options;
+    if (options.traits.pings) this.#pingLater();
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** What the server says of itself: whom it said it to. */
+  greeting(): Json {
+    return {
+      protocolVersion: PROTOCOL,
+      capabilities: { tools: {} },
+      serverInfo: { name: 'simulated', version: '1' },
+      instructions: `caller=${this.caller};`,
+    };
+  }
+
+  /** Forgets all of it, as a server that starts again. */
+  forget(): void {
+    this.#isOver = true;
+    for (const call of new Set(this.#calls.values())) this.#note('forgotten', call, 'nobody');
+    this.#calls.clear();
+    this.#questions.clear();
+  }
+
+  /** A reply, or a notification. @param by the process that sent it */
+  receive(message: Message, by: string): void {
+    if (message.method === 'notifications/cancelled') {
+      const call = this.#calls.get(message.params?.requestId ?? '');
+      if (call !== undefined) this.#note('cancelled', call, by);
+    }
+    if (message.method !== undefined) return;
+    const id = String(message.id);
+    const question = this.#questions.get(id);
+    if (question === undefined) {
+      const call = this.#closed.get(id);
+      if (call !== undefined) this.#note('answered again', call, by, { question: id });
+      return;
+    }
+    const { call, settle } = question;
+    const answer = message.result?.content?.name ?? 'declined';
+    const isAccepted = message.result?.action === 'accept';
+    this.#note('answered', call, by, { question: id });
+    if (!isAccepted) this.#note('declined', call, by, { question: id });
+    else if (answer !== id) this.#note('answered wrongly', call, by, { question: id });
+    this.#close(id, call);
+    settle(isAccepted ? answer : 'declined');
+  }
+
+  /** The reply to a request that is no call. */
+  replyTo(method: string): Json {
+    if (method === 'ping') return { result: {} };
+    if (method !== 'tools/list') return { error: { code: -32_601, message: 'Method not found' } };
+    const description = `caller=${this.caller};`;
+    return {
+      result: {
+        tools: TOOLS.map((name) => ({ name, description, inputSchema: { type: 'object' } })),
+      },
+    };
+  }
+
+  /** Runs the tool of a call. Nothing is sent for one that the server forgets meanwhile. */
+  async call(message: Message, line: Line): Promise<void> {
+    const { id = '', params = {} } = message;
+    const call = params.arguments?.call ?? '';
+    const name = params.name ?? '';
+    this.#calls.set(id, call);
+    this.#note('called', call, line.reader());
+    if (!isTool(name)) {
+      line.send({ jsonrpc: '2.0', id, error: { code: -32_602, message: 'Unknown tool' } });
+      return;
+    }
+    const answers = await runTool(name, this.#workOf(call, line, params._meta?.progressToken));
+    if (this.#isOver) return;
+    this.#calls.delete(id);
+    this.#note('ended', call, line.reader());
+    const text = `of=${call};answers=${answers.join(',')};`;
+    line.send({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text }] } });
+  }
+
+  #workOf(call: string, line: Line, progressToken: string | number | undefined) {
+    const { workMs } = this.#options;
+    const random = new Random(`${simulation().seed}:works:${call}`);
+    let asked = 0;
+    let progress = 0;
+    return {
+      ask: (where: 'own' | 'beside') =>
+        this.#ask(call, (asked += 1), where === 'own' ? line : this.#beside).answer,
+      askInVain: async () => {
+        const { id } = this.#ask(call, (asked += 1), line);
+        await simulation().sleep(WITHDRAWN_AFTER_MS + random.below(WITHDRAWN_AFTER_MS));
+        if (!this.#questions.has(id)) return;
+        this.#note('withdrawn', call, line.reader(), { question: id });
+        this.#close(id, call);
+        const withdrawn = { requestId: id, reason: 'withdrawn' };
+        line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: withdrawn });
+      },
+      work: () => simulation().sleep(workMs(call)),
+      pause: () => simulation().sleep(random.below(SLOWEST_PAUSE_MS)),
+      report: () => {
+        if (progressToken === undefined) return;
+        for (let count = 0; count < REPORTS; count++) {
+          progress += 1;
+          const message = 'x'.repeat(REPORT_BYTES);
+          const params = { progressToken, progress, message };
+          line.send({ jsonrpc: '2.0', method: 'notifications/progress', params });
+        }
+      },
+      act: () => {
+        if (!this.#isOver) this.#note('acted', call, line.reader());
+      },
+    };
+  }
+
+  #ask(call: string, nth: number, line: Line): { id: string; answer: Promise<string> } {
+    // Its own by its call and not by the order of events.
+    const id = `${this.name}-${call}-${nth}`;
+    if (this.#isOver) return { id, answer: new Promise(() => {}) };
+    const { name, length } = line;
+    const place = name === undefined ? {} : { stream: name, event: (length ?? 0) + 1 };
+    this.#note('asked', call, line.reader(), { question: id, ...place });
+    const properties = { name: { type: 'string' } };
+    const requestedSchema = { type: 'object', properties };
+    const params = { message: `call=${call};question=${id};`, requestedSchema };
+    const { promise: answer, resolve: settle } = Promise.withResolvers<string>();
+    this.#questions.set(id, { call, settle });
+    const question = { jsonrpc: '2.0', id, method: 'elicitation/create', params };
+    line.send(question);
+    if (this.#options.traits.repeats) line.send(question);
+    simulation().after(ANSWER_WITHIN_MS, () => {
+      if (!this.#questions.has(id) || this.#isOver) return;
+      this.#note('not answered', call, line.reader(), { question: id });
+      this.#close(id, call);
+      settle('not answered');
+    });
+    return { id, answer };
+  }
+
+  #note(what: Deed, call: string, by: string, more: Partial<JournalEntry> = {}): void {
+    this.#options.journal.note(what, call, { session: this.name, by, ...more });
+  }
+
+  #close(id: string, call: string): void {
+    this.#questions.delete(id);
+    this.#closed.set(id, call);
+  }
+
+  #pingLater(): void {
+    simulation().after(PING_EVERY_MS, () => {
+      if (this.#isOver) return;
+      this.#pings += 1;
+      this.#beside.send({ jsonrpc: '2.0', id: `ping-${this.#pings}`, method: 'ping' });
+      this.#pingLater();
+    });
+  }
+}

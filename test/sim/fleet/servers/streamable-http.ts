@@ -1,0 +1,169 @@
+/** A simulated server over Streamable HTTP. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { simulation } from '../../engine/simulation.ts';
+import {
+  type Json,
+  type Line,
+  type Message,
+  PROTOCOL,
+  type ServerOptions,
+  ServerSession,
+} from './sessions.ts';
+import { callerOf, peerOf, type Requests, replyWithJson } from './requests.ts';
+
+const STANDALONE = 'standalone';
+
+/** A stream over as many connections as it takes. */
+class EventStream implements Line {
+  readonly name: string;
+  readonly #options: ServerOptions;
+  readonly #frames: string[] = [];
+  #response: ServerResponse | null = null;
+  #isHeadHeld = false;
+  #isOver = false;
+
+  constructor(name: string, options: ServerOptions) {
+    this.name = name;
+    this.#options = options;
+  }
+
+  get isOpen(): boolean {
+    return this.#response !== null;
+  }
+
+  get length(): number {
+    return this.#frames.length;
+  }
+
+  reader(): string {
+    return peerOf(this.#response);
+  }
+
+  /** Continues after so many messages; `null` for those from now on. */
+  open(response: ServerResponse, from: number | null, isGet = true): void {
+    const { traits } = this.#options;
+    this.#response?.end();
+    this.#response = response;
+    response.on('close', () => {
+      if (this.#response === response) this.#response = null;
+    });
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    const missed = from === null ? [] : this.#frames.slice(from);
+    this.#isHeadHeld = isGet && traits.holdsHeads;
+    if (!this.#isHeadHeld) response.flushHeaders();
+    for (const frame of missed) response.write(frame);
+    if (this.#isOver) response.end();
+    const { endsConnectionsMs } = traits;
+    if (endsConnectionsMs === null || this.name === STANDALONE) return;
+    simulation().after(endsConnectionsMs, () => {
+      if (this.#response === response) response.end();
+    });
+  }
+
+  send(message: Json | null): void {
+    const { hasStore } = this.#options.traits;
+    const id = hasStore ? `id: ${this.name}:${this.#frames.length + 1}\n` : '';
+    const frame = `${id}data: ${message === null ? '' : JSON.stringify(message)}\n\n`;
+    if (hasStore) this.#frames.push(frame);
+    this.#response?.write(frame);
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#response?.end();
+  }
+}
+
+interface StreamableSession {
+  readonly session: ServerSession;
+  readonly standalone: EventStream;
+  readonly streams: Map<string, EventStream>;
+}
+
+export class StreamableHttpServer implements Requests {
+  readonly #options: ServerOptions;
+  readonly #sessions = new Map<string, StreamableSession>();
+  #opened = 0;
+
+  constructor(options: ServerOptions) {
+    this.#options = options;
+  }
+
+  forget(): void {
+    for (const { session, standalone, streams } of this.#sessions.values()) {
+      session.forget();
+      standalone.end();
+      for (const stream of streams.values()) stream.end();
+    }
+    this.#sessions.clear();
+  }
+
+  serve(request: IncomingMessage, response: ServerResponse, message: Message): void {
+    if (message.method === 'initialize') return this.#begin(request, response, message);
+    const found = this.#sessions.get(String(request.headers['mcp-session-id'] ?? ''));
+    if (found === undefined) return void response.writeHead(404).end();
+    const { session } = found;
+    if (request.method === 'GET') return this.#resume(request, response, found);
+    if (request.method === 'DELETE') {
+      this.#sessions.delete(session.name);
+      found.standalone.end();
+      return void response.writeHead(200).end();
+    }
+    const { id, method } = message;
+    if (method === undefined || id === undefined) {
+      response.writeHead(202).end();
+      return session.receive(message, peerOf(response));
+    }
+    if (method === 'tools/call') return this.#call(response, message, found);
+    replyWithJson(response, { jsonrpc: '2.0', id, ...session.replyTo(method) });
+  }
+
+  #begin(request: IncomingMessage, response: ServerResponse, { id }: Message): void {
+    this.#opened += 1;
+    const name = `session${this.#opened}`;
+    const standalone = new EventStream(STANDALONE, this.#options);
+    const session = new ServerSession(name, callerOf(request), standalone, this.#options);
+    this.#sessions.set(name, { session, standalone, streams: new Map() });
+    const reply = { jsonrpc: '2.0', id, result: session.greeting() };
+    replyWithJson(response, reply, { 'mcp-session-id': name, 'mcp-protocol-version': PROTOCOL });
+  }
+
+  #call(response: ServerResponse, message: Message, found: StreamableSession): void {
+    const { session, streams } = found;
+    const { repliesWithJson, hasStore } = this.#options.traits;
+    if (repliesWithJson && message.params?.name === 'plain') {
+      const line = {
+        reader: () => peerOf(response),
+        send: (reply: Json) => replyWithJson(response, reply),
+      };
+      return void session.call(message, line);
+    }
+    const stream = new EventStream(`call${streams.size + 1}`, this.#options);
+    streams.set(stream.name, stream);
+    stream.open(response, 0, false);
+    // An event at once, so that the stream can be resumed.
+    if (hasStore) stream.send(null);
+    void session.call(message, stream).then(() => stream.end());
+  }
+
+  #resume(request: IncomingMessage, response: ServerResponse, found: StreamableSession): void {
+    const { session, standalone, streams } = found;
+    const { traits, journal } = this.#options;
+    const last = request.headers['last-event-id'];
+    const [name = STANDALONE, number] = typeof last === 'string' ? last.split(':') : [];
+    const stream = name === STANDALONE ? standalone : streams.get(name);
+    if (stream === undefined) return void response.writeHead(400).end();
+    const isNew = number === undefined;
+    if (isNew && stream.isOpen && traits.secondStream === 'refused') {
+      return void response.writeHead(409).end();
+    }
+    const event = isNew ? stream.length : Number(number);
+    stream.open(response, isNew ? null : event);
+    journal.note('resumed', '', {
+      session: session.name,
+      by: peerOf(response),
+      stream: name,
+      event,
+    });
+  }
+}

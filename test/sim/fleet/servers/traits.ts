@@ -1,0 +1,66 @@
+/** What a simulated server is like. Each seed has one server, and draws what it does. */
+import { below } from '../../engine/random.ts';
+
+export interface ServerTraits {
+  readonly transport: 'streamable-http' | 'http-sse';
+  /** Whether its streams can be resumed: its events have ids, and it keeps them. */
+  readonly hasStore: boolean;
+  /** What becomes of a second standalone stream of a session. */
+  readonly secondStream: 'refused' | 'replaces';
+  /** After how long it ends the connection of the stream of a call, to have its client come back; `null` for never. */
+  readonly endsConnectionsMs: number | null;
+  /** When it forgets all of its sessions, and their calls with them; `null` for never. */
+  readonly forgetsAtMs: number | null;
+  /** Whether it pings its clients. */
+  readonly pings: boolean;
+  /** Whether it sends each question twice. */
+  readonly repeats: boolean;
+  /** Whether the head of the response to a GET waits for the first message. */
+  readonly holdsHeads: boolean;
+  /** Whether it replies with JSON where it has nothing to ask. */
+  readonly repliesWithJson: boolean;
+}
+
+export const PLAIN_SERVER: ServerTraits = {
+  transport: 'streamable-http',
+  hasStore: true,
+  secondStream: 'refused',
+  endsConnectionsMs: null,
+  forgetsAtMs: null,
+  pings: false,
+  repeats: false,
+  holdsHeads: false,
+  repliesWithJson: false,
+};
+
+const LONGEST_RUN_MS = 14_000;
+const CONNECTION_MS = { least: 400, range: 4_000 } as const;
+
+export function traitsOf(seed: number): ServerTraits {
+  const number = (why: string, end: number) => below(`server:${seed}:${why}`, end);
+  const oneIn = (count: number, why: string) => number(why, count) === 0;
+  if (oneIn(3, 'plain')) return PLAIN_SERVER;
+  const isOldest = oneIn(6, 'oldest');
+  const hasStore = !isOldest && !oneIn(4, 'storeless');
+  const endsConnections = hasStore && oneIn(4, 'ends');
+  return {
+    transport: isOldest ? 'http-sse' : 'streamable-http',
+    hasStore,
+    secondStream: oneIn(2, 'second') ? 'refused' : 'replaces',
+    endsConnectionsMs: endsConnections
+      ? CONNECTION_MS.least + number('connection', CONNECTION_MS.range)
+      : null,
+    forgetsAtMs: oneIn(6, 'forgets') ? number('forgets-at', LONGEST_RUN_MS) : null,
+    pings: oneIn(4, 'pings'),
+    repeats: oneIn(5, 'repeats'),
+    holdsHeads: !isOldest && oneIn(6, 'holds'),
+    repliesWithJson: oneIn(3, 'json'),
+  };
+}
+
+/** Each trait less. */
+export function simplerServers(server: ServerTraits): ServerTraits[] {
+  return (Object.keys(PLAIN_SERVER) as (keyof ServerTraits)[])
+    .filter((trait) => server[trait] !== PLAIN_SERVER[trait])
+    .map((trait) => ({ ...server, [trait]: PLAIN_SERVER[trait] }));
+}
