@@ -126,7 +126,7 @@ function statusOf(error: Error, cause: Error): FailureStatus {
 /** An `endpoint` event is much shorter. A longer first event is of another kind of stream. */
 const MAX_EVENT_BYTES = 16 * 1024;
 /** The end of a line and an empty line. */
-const END_OF_EVENT = /(?:\r\n|(?<!\r)\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))/;
+const END_OF_EVENT = /(?:\r\n|(?<!\r)\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))/g;
 const LINE_END = /\r\n|\r|\n/;
 
 /**
@@ -168,24 +168,21 @@ export function rewritingEndpoint(rewrite: (endpoint: string) => string | null):
   const take = (chunk: Buffer): Buffer | null => {
     held = Buffer.concat([held, chunk]);
     const passed: Buffer[] = [];
-    while (!isOver) {
-      // Latin-1 keeps every byte as it is.
-      const text = held.toString('latin1');
-      const end = END_OF_EVENT.exec(text);
-      if (end === null) break;
-      const length = end.index + end[0].length;
-      const block = held.subarray(0, length);
-      held = held.subarray(length);
+    let from = 0;
+    // Latin-1 keeps every byte as it is.
+    for (const { index, 0: end } of held.toString('latin1').matchAll(END_OF_EVENT)) {
+      const block = held.subarray(from, index + end.length);
+      from += block.length;
       const event = firstEvent(block);
       isOver = event !== null;
-      if (event?.event !== 'endpoint') {
-        passed.push(block);
-        continue;
-      }
-      const data = rewrite(event.data);
-      if (data === null) return null;
-      passed.push(withData(block, data));
+      if (event?.event === 'endpoint') {
+        const data = rewrite(event.data);
+        if (data === null) return null;
+        passed.push(withData(block, data));
+      } else passed.push(block);
+      if (isOver) break;
     }
+    held = held.subarray(from);
     if (held.byteLength > MAX_EVENT_BYTES) isOver = true;
     if (isOver) {
       passed.push(held);

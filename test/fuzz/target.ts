@@ -10,6 +10,8 @@ export interface Target {
 
 export interface RunningTarget<Input> {
   readonly inputs: fc.Arbitrary<Input>;
+  /** Inputs that are tried first. */
+  readonly examples?: readonly Input[];
   /** @throws for an input that is handled wrongly */
   check(input: Input): void | Promise<void>;
   stop(): Promise<void>;
@@ -46,6 +48,7 @@ export async function fuzz({ start }: Target, limits: FuzzLimits): Promise<numbe
   });
   try {
     await fc.assert(property, {
+      examples: (running.examples ?? []).map((example): [unknown] => [example]),
       seed: limits.seed,
       numRuns: limits.runs,
       ...(limits.withinMs === undefined ? {} : { interruptAfterTimeLimit: limits.withinMs }),
