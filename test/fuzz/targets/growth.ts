@@ -16,7 +16,7 @@ import { challengeParameter, publicChallenge } from '../../../src/protocol/prote
 import { errorFromServer, fromServer } from '../../../src/protocol/translate/cleaning.ts';
 import { normaliseElicitationSchema } from '../../../src/protocol/translate/elicitation-schema.ts';
 import { hasUserinfo, urlProblem } from '../../../src/protocol/web-url.ts';
-import { DiscardedMessage } from '../../../src/upstream/discarded-message.ts';
+import { type DiscardedMessage } from '../../../src/upstream/discarded-message.ts';
 import { EventStreamBody, upstreamJson } from '../../../src/upstream/http/bodies.ts';
 import { failureOfStatus } from '../../../src/upstream/http/error-response.ts';
 import { MessagePaths } from '../../../src/upstream/transport/http-sse/message-paths.ts';
