@@ -1,6 +1,7 @@
 /** What is known of a task: what its client sees, and what a replica needs to go on with its call. */
 import { z } from 'zod';
-import { type EdgeRequest, jsonObject } from '../model/request.ts';
+import { callFailure } from '../model/failures.ts';
+import { type EdgeRequest, type Failure, jsonObject } from '../model/request.ts';
 import { taskState, type Task, type TaskReply } from '../model/task.ts';
 import { parseJson } from '../protocol/json.ts';
 
@@ -46,6 +47,21 @@ const storedTask = z.strictObject({
 export function replyOf(taskId: string, record: TaskRecord): TaskReply {
   const { retry: _retry, changes: _changes, ...task } = record;
   return { type: 'task', task: { ...task, taskId } };
+}
+
+/** The longest record that is kept, in bytes: what is sealed is a third longer, and `MAX_SEALED_BYTES` of the store are opened. */
+const MAX_RECORD_BYTES = 47 * 1024 * 1024;
+
+/** The failure of a task that no other replica could read from the store. */
+export const TASK_TOO_LARGE: Failure = callFailure(
+  'upstream_protocol_error',
+  'yes',
+  'The server sent more than a task that replicas share can hold',
+);
+
+/** Tells whether a record can be read from the store again. */
+export function isStorable(record: TaskRecord): boolean {
+  return writeRecord(record).byteLength <= MAX_RECORD_BYTES;
 }
 
 /** Writes a record for the store. */

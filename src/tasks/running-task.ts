@@ -8,7 +8,7 @@ import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
-import type { TaskRecord } from './record.ts';
+import { isStorable, TASK_TOO_LARGE, type TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
 import { meaningOf, type Asked, type NextStep } from './next-step.ts';
@@ -36,6 +36,8 @@ const ACKNOWLEDGE_MS = 250;
 const LEAVE_MS = 2_000;
 /** The least interval that a server can ask for, in ms. */
 const MIN_POLL_INTERVAL_MS = 500;
+/** Of what a server says of its progress, in UTF-16 code units: the record of the task has to hold it. */
+const MAX_STATUS_CHARACTERS = 64 * 1024;
 const PROGRESS_TOKEN = 'task';
 
 export class RunningTask implements WaitingTask {
@@ -264,7 +266,8 @@ export class RunningTask implements WaitingTask {
       backlog: null,
       notify: (method, { message }) => {
         if (method !== 'notifications/progress' || typeof message !== 'string') return;
-        if (message !== this.#record.statusMessage) this.#change({ statusMessage: message });
+        const statusMessage = message.slice(0, MAX_STATUS_CHARACTERS);
+        if (statusMessage !== this.#record.statusMessage) this.#change({ statusMessage });
       },
     };
   }
@@ -274,10 +277,20 @@ export class RunningTask implements WaitingTask {
     const isVisible = to.state !== undefined || to.statusMessage !== undefined;
     const updatedAtMs = isVisible ? this.#options.clock.now() : this.#record.updatedAtMs;
     const changes = this.#record.changes + 1;
-    this.#record = { ...this.#record, ...to, updatedAtMs, changes };
+    const record = { ...this.#record, ...to, updatedAtMs, changes };
+    const isKept = this.#options.store !== null;
+    if (isKept && to.state !== undefined && !isStorable(record)) return this.#failTooLarge(record);
+    this.#record = record;
     const isProgress = Object.keys(to).every((member) => member === 'statusMessage');
     this.#saver.save(isProgress ? 'progress' : 'state');
     if (isVisible) for (const tell of [...this.#watchers]) tell();
+  }
+
+  #failTooLarge({ state }: TaskRecord): void {
+    if (!isTaskOver(state)) this.#stopCall();
+    const { error } = TASK_TOO_LARGE;
+    const failed = { status: 'failed', error: { ...error } } as const;
+    this.#change({ state: failed, statusMessage: error.message, retry: null });
   }
 
   #changed(atMostMs: number): Promise<void> {

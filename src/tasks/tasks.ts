@@ -13,7 +13,7 @@ import type { Log } from '../ops/log.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import { replyOf, requestOf, type TaskRecord } from './record.ts';
+import { isStorable, replyOf, requestOf, type TaskRecord } from './record.ts';
 import { RunningTask } from './running-task.ts';
 import type { TaskStore } from './store.ts';
 import { TaskClaims } from './task-claims.ts';
@@ -178,18 +178,15 @@ export class Tasks implements TaskEngine {
     if (taskId === null || giveBack === null) return reply;
     const { inputRequests, requestState } = retry;
     const createdAtMs = clock.now();
-    const task = this.#add(
-      key,
-      {
-        state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
-        ...{ statusMessage: null, changes: 0 },
-        ...{ createdAtMs, updatedAtMs: createdAtMs, ttlMs: terms.ttlMs, pollIntervalMs },
-        retry: { request: requestOf(request), requestState, inputResponses: null },
-      },
-      request.caller,
-      giveBack,
-    );
+    const record: TaskRecord = {
+      state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
+      ...{ statusMessage: null, changes: 0 },
+      ...{ createdAtMs, updatedAtMs: createdAtMs, ttlMs: terms.ttlMs, pollIntervalMs },
+      retry: { request: requestOf(request), requestState, inputResponses: null },
+    };
+    const task = this.#add(key, record, request.caller, giveBack);
     try {
+      if (this.#options.store !== null && !isStorable(record)) throw new Error('too large');
       // No client may know of a task that could not be found ("Task Creation").
       if (!(await this.#claim(key, task))) throw new Error('not claimed');
       await task.keep();

@@ -176,6 +176,30 @@ describe('answers that did not reach the call', () => {
   });
 });
 
+// Rule shared-21: A task whose result or questions are too large for the store (47 MiB, with its request) fails with error -32603 that
+// says so, at all replicas. A call whose request is too large does not become a task.
+test.each([
+  ['a result', { kind: 'result', result: { content: [], text: 'x'.repeat(48 * 1024 * 1024) } }],
+  ['a question', asking('x'.repeat(48 * 1024 * 1024))],
+] as const)('a task with %s that no replica could read from the store fails', async (_, reply) => {
+  const kept: TaskRecord[] = [];
+  const keep = async (_key: unknown, record: TaskRecord) => void kept.push(record);
+  const store: Partial<TaskStore> = { keep };
+  const { task, replies } = taskTestbed({
+    store: store as TaskStore,
+    inputResponses: ANSWERS,
+  });
+  task.begin();
+  await replies(reply as CallReply);
+  expect(task.record.state).toMatchObject({ status: 'failed', error: { code: -32603 } });
+  expect(kept.at(-1)?.state).toEqual(task.record.state);
+  // In memory it has all the room of the process.
+  const alone = taskTestbed({ inputResponses: ANSWERS });
+  alone.task.begin();
+  await alone.replies(reply as CallReply);
+  expect(alone.task.record.state.status).toMatch(/^(?:completed|input_required)$/);
+});
+
 test('a task is left although the store is away', async () => {
   const keep = () => Promise.reject(new DirectoryUnavailable('timeout', 'away'));
   const store: Partial<TaskStore> = { keep };
