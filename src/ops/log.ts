@@ -169,7 +169,7 @@ export interface LogEvents {
   'call.answered_ahead': { route: string; call: string; kind: string };
   /**
    * What was answered in a round: how many questions were accepted, declined, cancelled, or failed at the client.
-   * `who`: the start of the SHA-256 of the principal, or `anonymous` or `local-user`. `waitedMs`: as in `call.resumed`.
+   * `who`: the start of a keyed digest of the principal, or `anonymous` or `local-user`. `waitedMs`: as in `call.resumed`.
    */
   audit: {
     route: string;

@@ -6,10 +6,10 @@
 import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
 import { fewRandomBytes } from '../lib/crypto.ts';
 import { InvalidRequestState } from './invalid-request-state.ts';
-import type { KeyPurpose, KeyRing, RingKey } from './key-ring.ts';
+import type { SealPurpose, KeyRing, RingKey } from './key-ring.ts';
 
 /** The `typ` of each purpose: a token for one is refused for another, even if their keys are mixed up. */
-const TYPES: Readonly<Record<KeyPurpose, string>> = {
+const TYPES: Readonly<Record<SealPurpose, string>> = {
   seal: 'mrtr+jwe',
   relay: 'mrtr-relay+jwe',
   frames: 'mrtr-frames+jwe',
@@ -39,7 +39,7 @@ const HEADER = /^\{"alg":"dir","enc":"A256GCM","kid":"([A-Za-z0-9_-]{1,64})","ty
  * @returns the token, different each time
  */
 export function sealBytes(
-  ring: KeyRing<KeyPurpose>,
+  ring: KeyRing<SealPurpose>,
   place: Place | typeof CARRIED,
   content: Uint8Array,
 ): string {
@@ -60,7 +60,7 @@ export function sealBytes(
  * @throws InvalidRequestState with `malformed`, `oversized`, `unknown-key` or `seal`
  */
 export function openBytes(
-  ring: KeyRing<KeyPurpose>,
+  ring: KeyRing<SealPurpose>,
   place: Place | typeof CARRIED,
   token: unknown,
   maxTokenBytes: number,
@@ -115,7 +115,7 @@ function readCanonical(segment: string): Buffer {
 const headers = new WeakMap<RingKey, string>();
 
 /** Returns the header of what a ring seals. To write it takes a tenth of a seal. */
-function headerOf({ sealing, purpose }: KeyRing<KeyPurpose>): string {
+function headerOf({ sealing, purpose }: KeyRing<SealPurpose>): string {
   const written = headers.get(sealing);
   if (written !== undefined) return written;
   const fields = { alg: 'dir', enc: 'A256GCM', kid: sealing.kid, typ: TYPES[purpose] };

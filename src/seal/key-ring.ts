@@ -28,7 +28,10 @@ export interface KeySource {
   readonly all: readonly SecretKey[];
 }
 
-export type KeyPurpose = 'seal' | 'relay' | 'frames' | 'home' | 'task' | 'lease' | 'greeting';
+/** What is sealed. */
+export type SealPurpose = 'seal' | 'relay' | 'frames' | 'home' | 'task' | 'lease' | 'greeting';
+/** `audit`: the names of principals in the log. */
+export type KeyPurpose = SealPurpose | 'audit';
 
 /** A derived key. */
 export interface RingKey {

@@ -7,6 +7,7 @@ import { randomId } from '../../lib/crypto.ts';
 import type { Relay } from '../../model/relay.ts';
 import type { EdgeRequest, Promotion } from '../../model/request.ts';
 import { callId } from '../../protocol/ids.ts';
+import { principalName } from '../../seal/principal-name.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
 import type { TaskPlaces } from '../replica/task-places.ts';
 import type { SharedServices } from '../shared-services.ts';
@@ -41,6 +42,7 @@ export function callsOptions(
   shared: SharedServices,
 ): CallsOptions {
   const { seal } = shared.config;
+  const audit = shared.sealKeys.ring('audit');
   return {
     routeId: config.id,
     pool,
@@ -55,6 +57,7 @@ export function callsOptions(
     onFull: () => shared.limited(config.id, 'limits.maxRunningCalls'),
     othersCanOpenPointers: seal.keys.length > 0,
     peer: peerOf(config),
+    nameOf: (principal) => principalName(audit, principal),
     clock: shared.clock,
     log: shared.log,
     randomCallId: () => callId(randomId()),

@@ -65,6 +65,8 @@ export interface CallServices {
   readonly reattach: boolean;
   /** What the spans of upstream requests say of the server. */
   readonly peer: Attributes;
+  /** Names a principal in the log. */
+  readonly nameOf: (principal: string) => string;
   readonly clock: Clock;
   readonly log: Log;
 }

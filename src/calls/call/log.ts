@@ -17,8 +17,7 @@ import type {
   TimerName,
 } from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { legOf, type CallData, type WaitingLeg } from './data.ts';
-import { sha256 } from '../../lib/crypto.ts';
+import { legOf, type CallData, type CallServices, type WaitingLeg } from './data.ts';
 
 /** A step of the machine that changed the call. */
 export interface Move {
@@ -225,7 +224,7 @@ export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'own
     route: shownName(services.routeId),
     method: shownName(method),
     target: shownName(loggedTarget),
-    who: shownName(whoIs(request.caller)),
+    who: shownName(whoIs(services, request.caller)),
     kinds: [...new Set(kinds)],
     state: state.name,
     round: state.round,
@@ -235,8 +234,6 @@ export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'own
     isTask: call.task !== null,
   };
 }
-
-const WHO_CHARACTERS = 16;
 
 /** How a round was answered. */
 interface Answered {
@@ -252,17 +249,18 @@ interface Answered {
  * @param request the one that brought them
  */
 export function logAudit(
-  { services: { routeId: route, log }, id: call, method, loggedTarget: target }: CallData,
+  { services, id: call, method, loggedTarget: target }: CallData,
   request: EdgeRequest,
   { round, rung, waitedMs, replies }: Answered,
 ): void {
+  const { routeId: route, log } = services;
   const { caller, clientInfo } = request;
   const name = clientInfo?.['name'];
   const counts = { accepted: 0, declined: 0, cancelled: 0, failed: 0 };
   for (const reply of replies) counts[answerOf(reply)] += 1;
   log.event('audit', {
     ...{ route, call, round, ...traceOf(request) },
-    who: whoIs(caller),
+    who: whoIs(services, caller),
     client: typeof name === 'string' ? name : null,
     address: caller.address ?? null,
     ...{ method, target, rung, waitedMs, ...counts },
@@ -272,14 +270,14 @@ export function logAudit(
 /** Logs that the operator cancelled the call. @param by the address of the operator */
 export function logStopped(call: CallData, by: string | null): void {
   const { services, id, method, loggedTarget: target, state, request } = call;
-  const who = whoIs(request.caller);
+  const who = whoIs(services, request.caller);
   const of = { route: services.routeId, call: id, round: state.round, who, method, target };
   services.log.event('audit.stopped', { ...of, by });
 }
 
-/** Names a caller as the operator sees it: by the start of a digest of its principal. */
-function whoIs({ principal, principalKey }: Caller): string {
-  return typeof principal === 'string' ? sha256(principal).slice(0, WHO_CHARACTERS) : principalKey;
+/** Names a caller as the operator sees it: by the start of a keyed digest of its principal. */
+function whoIs({ nameOf }: CallServices, { principal, principalKey }: Caller): string {
+  return typeof principal === 'string' ? nameOf(principal) : principalKey;
 }
 
 /** Only an elicitation can be answered with no. */

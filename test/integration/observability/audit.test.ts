@@ -1,6 +1,7 @@
 /** Who answered what, as the log of a real gateway says it. */
-import { createHash } from 'node:crypto';
+import { createHmac, hash, hkdfSync } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { SEAL } from '../../fixtures/gateways/gateway-process.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
 import {
@@ -13,8 +14,11 @@ import {
 
 const TRACE = '3'.repeat(32);
 
+/** As docs/operations.md says that an operator can find it. */
 function whoIs(principal: string): string {
-  return createHash('sha256').update(principal).digest('base64url').slice(0, 16);
+  const secret = Buffer.from(SEAL.keys[0]!.key, 'base64url');
+  const key = hkdfSync('sha256', secret, '', 'mrtr-gateway/audit/v1', 32);
+  return createHmac('sha256', Buffer.from(key)).update(principal).digest('base64url').slice(0, 16);
 }
 
 // Rule audit-1: Each round that is answered is one `audit` line: who, with which client, from where, in which trace, which tool, how
@@ -49,6 +53,22 @@ test('a round that is answered is one audit line, without what was answered', as
   expect(yes).toMatchObject({ ...of, accepted: 1, declined: 0, cancelled: 0, failed: 0 });
   expect(refused).toMatchObject({ ...of, accepted: 0, declined: 1, cancelled: 0, failed: 0 });
   expect(JSON.stringify([...owner.lines(), ...other.lines()])).not.toMatch(/secret/);
+});
+
+// Rule audit-3: `who` is a keyed digest (HMAC with a key from that of `seal.keys` that seals): without the key, a list of names finds
+// nobody. It is the same at all replicas with that key, and another one when another key seals.
+test('who is the same at all replicas, and nobody finds it with a list of names', async () => {
+  const legacy = await legacyServer({ tools: { deploy: (call) => askName(call) } });
+  const identity = { source: 'header', header: 'X-User' };
+  const names: unknown[] = [];
+  for (const gateway of await replicas(legacy, 2, { relay: false, config: { identity } })) {
+    const headers = { 'x-user': 'ada' };
+    const asked = await callTool(gateway.url, 'deploy', {}, { headers });
+    await callTool(gateway.url, 'deploy', answersOf(asked, 'Ada'), { headers });
+    names.push((await gateway.saw('audit'))[0]?.['who']);
+  }
+  expect(names).toEqual([whoIs('header:ada'), whoIs('header:ada')]);
+  expect(names).not.toContain(hash('sha256', 'header:ada', 'base64url').slice(0, 16));
 });
 
 // Rule audit-2: A question that was answered ahead has a line as well.

@@ -1,6 +1,6 @@
 /** Makes tokens that the sealer would not: other headers and other contents, under genuine keys. */
 import { createCipheriv, randomBytes } from 'node:crypto';
-import { createKeyRing, type KeyPurpose, type SecretKey } from '../../../../src/seal/key-ring.ts';
+import { createKeyRing, type SealPurpose, type SecretKey } from '../../../../src/seal/key-ring.ts';
 import { OLD_KEY } from '../sealing-fixture.ts';
 
 export const HEADER = { alg: 'dir', enc: 'A256GCM', kid: OLD_KEY.kid, typ: 'mrtr+jwe' };
@@ -11,7 +11,7 @@ export interface Forgery {
   readonly content?: Uint8Array | string;
   readonly claims?: unknown;
   readonly signedBy?: SecretKey;
-  readonly purpose?: KeyPurpose;
+  readonly purpose?: SealPurpose;
 }
 
 /** A compact JWE whose tag is right for whatever header and content it is given. */
