@@ -20,8 +20,16 @@ export interface HeldQuestionsOptions<Call> {
   readonly knowsAllCalls: () => boolean;
   /** Passes a question on to the call that asked it. */
   readonly ask: (call: Call, question: ServerRequest) => void;
-  /** Declines a question at the server. @param mayHaveAsked the calls that can have asked it, and still run */
-  readonly decline: (question: ServerRequest, mayHaveAsked: readonly Call[]) => void;
+  /**
+   * Declines a question at the server.
+   * @param mayHaveAsked the calls that can have asked it, and still run
+   * @param unfinished the other calls that can have asked it
+   */
+  readonly decline: (
+    question: ServerRequest,
+    mayHaveAsked: readonly Call[],
+    unfinished: readonly UpstreamRequestId[],
+  ) => void;
 }
 
 /**
@@ -73,11 +81,11 @@ export class HeldQuestions<Call> {
     if (this.#settle(question, candidates)) return;
     const bytes = Buffer.byteLength(JSON.stringify(question));
     if (this.#held.length >= MAX_QUESTIONS || this.#bytes + bytes > MAX_BYTES) {
-      return this.#options.decline(question, this.#running(candidates));
+      return this.#decline(question, candidates);
     }
     const deadline = clock.setTimer(HOLD_MS, () => {
       this.#remove(held);
-      this.#options.decline(question, this.#running(candidates));
+      this.#decline(question, candidates);
     });
     const held: HeldQuestion = { question, candidates, bytes, deadline };
     this.#held = [...this.#held, held];
@@ -134,9 +142,15 @@ export class HeldQuestions<Call> {
   #settle(question: ServerRequest, candidates: ReadonlySet<UpstreamRequestId>): boolean {
     if (!this.#isSettled(candidates)) return false;
     const [call] = this.#running(candidates);
-    if (call === undefined) this.#options.decline(question, []);
+    if (call === undefined) this.#decline(question, candidates);
     else this.#options.ask(call, question);
     return true;
+  }
+
+  #decline(question: ServerRequest, candidates: ReadonlySet<UpstreamRequestId>): void {
+    const { running, decline } = this.#options;
+    const unfinished = [...candidates].filter((id) => !running.has(id));
+    decline(question, this.#running(candidates), unfinished);
   }
 
   #remove(gone: HeldQuestion): void {

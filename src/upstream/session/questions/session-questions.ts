@@ -225,8 +225,9 @@ export class SessionQuestions {
         unfinished: () => this.#unfinished.ids(),
         knowsAllCalls: () => this.knowsAllCalls(),
         ask: (call, question) => this.#ask(call, question),
-        decline: ({ id, method }, mayHaveAsked) => {
+        decline: ({ id, method }, mayHaveAsked, unfinished) => {
           reply(id, unasked(method));
+          this.#unfinished.goOn(unfinished);
           for (const { listener } of mayHaveAsked) listener.unanswerable(method, 'ambiguous');
         },
       }),
@@ -275,6 +276,14 @@ class UnfinishedCalls {
     for (const oldest of this.#calls.keys()) {
       if (this.#calls.size <= MAX_CALLS) break;
       this.#calls.delete(oldest);
+    }
+  }
+
+  /** A question was declined that these can have asked: those that the server was told to stop can ask more now. */
+  goOn(ids: readonly UpstreamRequestId[]): void {
+    for (const id of ids) {
+      const call = this.#calls.get(id)?.call ?? { id, wasStopped: true };
+      if (call.wasStopped) this.add(call);
     }
   }
 

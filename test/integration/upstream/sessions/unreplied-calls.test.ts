@@ -13,7 +13,8 @@ import {
 describe('a call that ended without a reply', () => {
   // Rule concurrent-5: A call that ended without a reply can still ask: for 5 s after it ended if the server took
   // its cancellation and its open questions were answered, and else for 10 min. What comes meanwhile on a stream
-  // that names no call is held, and declined, as if the call ran.
+  // that names no call is held, and declined, as if the call ran. Then the call can ask for 5 s more, since the question can
+  // have been its own.
   test('can ask for 5 s if the server took its cancellation', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;
@@ -38,6 +39,28 @@ describe('a call that ended without a reply', () => {
     clock.advance(29_999);
     expect(await replied('early')).toEqual({ action: 'cancel' });
     expect(questionsOf(next)).toEqual(['later']);
+  });
+
+  // Rule concurrent-5.
+  test('can ask for 5 s more when a question is declined that can have been its own', async () => {
+    const ground = await stage();
+    const { clock, start, session, send, replied } = ground;
+    const cancelled = await start();
+    await cancelled.exchange.cancel('the client left', {});
+    cancelled.exchange.abandon();
+    const next = await start();
+    send({ id: 'first', ...ELICITATION });
+    await settled(ground);
+    clock.advance(30_000);
+    expect(await replied('first')).toEqual({ action: 'cancel' });
+    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 5_000]);
+    send({ id: 'second', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual([]);
+    clock.advance(5_000);
+    send({ id: 'third', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual(['third']);
   });
 
   // Rule concurrent-5.
