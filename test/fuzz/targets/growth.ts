@@ -14,6 +14,9 @@ import { rewritingEndpoint } from '../../../src/passthrough/response.ts';
 import { canonicalJson, excessOf, parseStrictly } from '../../../src/protocol/json.ts';
 import { challengeParameter, publicChallenge } from '../../../src/protocol/protected-resource.ts';
 import { errorFromServer, fromServer } from '../../../src/protocol/translate/cleaning.ts';
+import { readProfile } from '../../../src/protocol/translate/client-profile.ts';
+import { completeResult, discoverResult } from '../../../src/protocol/translate/edge-result.ts';
+import { translateServerRequest } from '../../../src/protocol/translate/input-request.ts';
 import { normaliseElicitationSchema } from '../../../src/protocol/translate/elicitation-schema.ts';
 import { hasUserinfo, urlProblem } from '../../../src/protocol/web-url.ts';
 import { type DiscardedMessage } from '../../../src/upstream/discarded-message.ts';
@@ -25,6 +28,13 @@ import { ProcessOutput } from '../../../src/upstream/transport/stdio/process-out
 import { target } from '../target.ts';
 
 const SERVER = new URL('http://server:3001/mcp');
+const DISCOVERY = {
+  supportedVersions: ['2026-07-28'],
+  ttlMs: 0,
+  canReceiveNotifications: true,
+  offersTasks: true,
+};
+const PROFILE = readProfile({ elicitation: { form: {}, url: {} }, sampling: {}, roots: {} });
 const EVENT_BYTES = 1024 * 1024;
 
 /** What reads a text of a server. */
@@ -86,6 +96,24 @@ const READERS: Readonly<Record<string, (text: string) => void>> = {
   'form that is asked for'(text) {
     const property = { type: 'string', pattern: text, format: text, title: text, enum: [text] };
     normaliseElicitationSchema({ type: 'object', properties: { [text]: property, a: property } });
+  },
+  'lists and instructions'(text) {
+    const item = { name: text, description: text, uri: text, uriTemplate: text, inputSchema: {} };
+    const context = { serverInfo: { name: text, version: text } };
+    completeResult('tools/list', { tools: [item], nextCursor: text }, context);
+    completeResult('resources/templates/list', { resourceTemplates: [item] }, context);
+    const initialized = { instructions: text, capabilities: {}, ...context };
+    discoverResult(initialized, DISCOVERY);
+  },
+  question(text) {
+    const schema = { type: 'object', properties: { a: { type: 'string', description: text } } };
+    const form = { message: text, requestedSchema: schema };
+    translateServerRequest('elicitation/create', form, PROFILE, '2025-11-25');
+    const visit = { mode: 'url', url: text, elicitationId: text, message: text };
+    translateServerRequest('elicitation/create', visit, PROFILE, '2025-11-25');
+    const messages = [{ role: 'user', content: { type: 'text', text } }];
+    const sampling = { messages, systemPrompt: text, maxTokens: 1 };
+    translateServerRequest('sampling/createMessage', sampling, PROFILE, '2025-11-25');
   },
   message(text) {
     fromServer({ [text]: text, _meta: { [text]: text } });
