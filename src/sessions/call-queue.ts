@@ -1,7 +1,8 @@
 /**
  * Decides when a call of a session may start beside the others. A question that names no call is certain to be
  * of one call only while no other call runs, so calls that can be asked wait for each other where the server
- * asks in that way, or may do so. A call of a silent tool, one that ended without a question in this session, waits for none.
+ * asks in that way, or may do so. A call of a silent tool, one that ended without a question in this session, waits for none, and
+ * one of a tool that was not seen waits a moment only.
  */
 import type { Clock, Timer } from '../lib/clock.ts';
 import { busy, type QueueLimits } from './slots.ts';
@@ -12,7 +13,8 @@ import { busy, type QueueLimits } from './slots.ts';
  *   have run for `PROBE_MS` without a question
  * - `queue`: a call starts when the others have ended or are parked
  * - `silent-first`: a call of a silent tool starts at once. Any other one waits for those that ran when it came, and
- *   for those of tools that are not silent: calls of silent tools that come later do not keep it waiting
+ *   for those of tools that are not silent: calls of silent tools that come later do not keep it waiting. One of an unknown
+ *   tool waits for `UNKNOWN_WAIT_MS` at most, but for calls of tools that ask, and of the same tool
  */
 export type StartRule = 'together' | 'probe' | 'queue' | 'silent-first';
 
@@ -29,18 +31,32 @@ export interface StartedCall {
   end(): void;
 }
 
+/**
+ * - `silent`: its last call ended in this session without a question
+ * - `asks`: its last call has asked
+ * - `unknown`: it was not called in this session so far
+ */
+export type ToolHabit = 'silent' | 'asks' | 'unknown';
+
+/** The tool that a call is for. */
+export interface CalledTool {
+  readonly name: string;
+  readonly habit: ToolHabit;
+}
+
 interface RunningCall {
   /** When it began, or went on, in ms of `Clock.elapsed`. */
   readonly sinceMs: number;
   readonly order: number;
-  readonly isSilent: boolean;
+  readonly tool: CalledTool;
 }
 
 /** What decides when a call may start. */
 interface Entering {
-  readonly isSilent: boolean;
+  readonly tool: CalledTool;
   /** Counts up with each call that comes or starts. */
   readonly order: number;
+  readonly sinceMs: number;
 }
 
 interface QueuedCall extends Entering {
@@ -51,6 +67,8 @@ interface QueuedCall extends Entering {
 
 /** How long a call of a server that was never seen to ask has for its first question, in ms. */
 export const PROBE_MS = 250;
+/** How long a call of an unknown tool waits for those that run, in ms. Most tools ask nothing, and then the wait is for nothing. */
+export const UNKNOWN_WAIT_MS = 2_000;
 
 export class CallQueue {
   readonly #options: CallQueueOptions;
@@ -67,31 +85,31 @@ export class CallQueue {
   /**
    * Waits until a call may start.
    * @param isWanted returns false once the call no longer wants to start
-   * @param isSilent whether it is expected to ask nothing
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the call waits for too long
    */
-  enter(isWanted: () => boolean, isSilent = false): StartedCall | Promise<StartedCall> {
-    const entering = { isSilent, order: (this.#order += 1) };
-    const mayOvertake = isSilent && this.#options.rule() === 'silent-first';
+  enter(isWanted: () => boolean, tool: CalledTool): StartedCall | Promise<StartedCall> {
+    const sinceMs = this.#options.clock.elapsed();
+    const entering = { tool, order: (this.#order += 1), sinceMs };
+    const mayOvertake = tool.habit === 'silent' && this.#options.rule() === 'silent-first';
     if ((this.#waiting.size === 0 || mayOvertake) && this.#delayMs(entering) === 0) {
-      return this.start(isSilent);
+      return this.start(tool);
     }
     return this.#wait(isWanted, entering);
   }
 
   /** Counts a call as started that goes on already, and cannot wait. */
-  start(isSilent = false): StartedCall {
-    const run = (asksNothing: boolean) =>
+  start(tool: CalledTool): StartedCall {
+    const run = (habit: ToolHabit) =>
       this.#running.set(started, {
         sinceMs: this.#options.clock.elapsed(),
         order: (this.#order += 1),
-        isSilent: asksNothing,
+        tool: { ...tool, habit },
       });
     const started: StartedCall = {
       park: (isParked) => {
         if (isParked === !this.#running.has(started)) return;
         if (isParked) this.#running.delete(started);
-        else run(false);
+        else run('asks');
         this.#startNext();
       },
       end: () => {
@@ -99,7 +117,7 @@ export class CallQueue {
         this.#startNext();
       },
     };
-    run(isSilent);
+    run(tool.habit);
     return started;
   }
 
@@ -124,44 +142,55 @@ export class CallQueue {
   #startNext(): void {
     this.#probe?.cancel();
     this.#probe = null;
+    let nextMs = Infinity;
     for (const waiting of this.#waiting) {
       if (!waiting.isWanted()) {
         this.#drop(waiting, 'its client has left');
         continue;
       }
       const delayMs = this.#delayMs(waiting);
-      // Those behind it wait for the same calls, but for ones of silent tools.
       if (delayMs === null) continue;
       if (delayMs > 0) {
-        this.#probe = this.#options.clock.setTimer(delayMs, () => this.#startNext());
-        return;
+        nextMs = Math.min(nextMs, delayMs);
+        continue;
       }
       this.#waiting.delete(waiting);
       waiting.expiry.cancel();
-      waiting.started.resolve(this.start(waiting.isSilent));
+      waiting.started.resolve(this.start(waiting.tool));
+    }
+    if (nextMs < Infinity && this.#waiting.size > 0) {
+      this.#probe = this.#options.clock.setTimer(nextMs, () => this.#startNext());
     }
   }
 
   /** Returns how long the next call has to wait, in ms; `null` if until another call ends or is parked. */
-  #delayMs({ isSilent, order }: Entering): number | null {
+  #delayMs(entering: Entering): number | null {
     if (this.#running.size === 0) return 0;
     switch (this.#options.rule()) {
       case 'together':
         return 0;
       case 'queue':
         return null;
-      case 'silent-first': {
-        if (isSilent) return 0;
-        for (const running of this.#running.values()) {
-          if (!running.isSilent || running.order < order) return null;
-        }
-        return 0;
-      }
+      case 'silent-first':
+        return this.#delayAmongSilentMs(entering);
       case 'probe': {
         const newestMs = Math.max(...[...this.#running.values()].map(({ sinceMs }) => sinceMs));
         return Math.max(0, Math.ceil(newestMs + PROBE_MS - this.#options.clock.elapsed()));
       }
     }
+  }
+
+  #delayAmongSilentMs({ tool, order, sinceMs }: Entering): number | null {
+    if (tool.habit === 'silent') return 0;
+    let delayMs = 0;
+    for (const running of this.#running.values()) {
+      if (running.tool.habit === 'silent' && running.order > order) continue;
+      // A question of such a call would be held for as long as this one runs.
+      const mustWait = running.tool.habit === 'asks' || running.tool.name === tool.name;
+      if (tool.habit === 'asks' || mustWait) return null;
+      delayMs = Math.max(0, sinceMs + UNKNOWN_WAIT_MS - this.#options.clock.elapsed());
+    }
+    return delayMs;
   }
 
   #dropUnwanted(): void {

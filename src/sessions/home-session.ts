@@ -47,8 +47,8 @@ export interface HomeSession extends SlottedSession {
   users: number;
   readonly left: LeftCalls;
   hasServed: boolean;
-  /** Targets whose last call ended in this session without a question. */
-  readonly silentTargets: LruMap<string, true>;
+  /** Whether the last call of each target has asked in this session. */
+  readonly habits: LruMap<string, 'silent' | 'asks'>;
   /** Whether it may be the home of the caller at another replica. */
   isForeign: boolean;
   /** Whether another process had it, and this one took it over for a call. */

@@ -35,8 +35,8 @@ export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
   readonly onSession: (point: SessionPoint) => void;
 }
 
-/** The most targets of a session that are remembered as ones that ask nothing. */
-const MAX_SILENT_TARGETS = 1_000;
+/** The most targets of a session of which it is remembered whether they ask. */
+const MAX_TARGETS = 1_000;
 
 export class HomeSessions {
   readonly #options: HomeSessionsOptions;
@@ -310,7 +310,7 @@ export class HomeSessions {
   #add(slotted: SlottedSession, left = new LeftCalls(this.#options)): HomeSession {
     const entry: HomeSession = {
       ...{ ...slotted, users: 0, left, hasServed: false, isForeign: false, isAdopted: false },
-      silentTargets: new LruMap(MAX_SILENT_TARGETS),
+      habits: new LruMap(MAX_TARGETS),
       onReplaced: new Set(),
     };
     // Nobody else knows a session that was opened here, before the home is left to another process.

@@ -16,7 +16,7 @@ import { canBeAsked, type HomeConcurrency, type SessionOwner } from './session-o
 import type { HomeSession } from './home-session.ts';
 import { HomeSessions, type HomeSessionsOptions } from './home-sessions.ts';
 import type { QueueLimits } from './slots.ts';
-import { CallQueue, type StartedCall, type StartRule } from './call-queue.ts';
+import { CallQueue, type CalledTool, type StartedCall, type StartRule } from './call-queue.ts';
 
 export interface HomeOptions extends HomeSessionsOptions {
   readonly concurrency: HomeConcurrency;
@@ -122,7 +122,7 @@ export class Home {
     return this.#whilePending(async () => {
       const entry = await this.#sessions.adopt(owner, point, isHome);
       entry.left.remove();
-      return this.#lend(this.#use(entry), this.#queue.start(), request);
+      return this.#lend(this.#use(entry), this.#queue.start(asking(request)), request);
     });
   }
 
@@ -202,13 +202,13 @@ export class Home {
 
   /** On one stream for all, a log message is the only running call's. */
   #enterQueue({ target, wantsLog, isWanted }: LeaseRequest): StartedCall | Promise<StartedCall> {
-    const isSilent = !wantsLog && this.#isSilent(target);
-    return this.#queue.enter(isWanted, isSilent);
+    const habit = this.#sessions.current?.habits.get(target) ?? 'unknown';
+    return this.#queue.enter(isWanted, { name: target, habit: wantsLog ? 'asks' : habit });
   }
 
   /** True if calls of the target have ended in this session without a question. Other sessions are not asked: servers differ by caller. */
   #isSilent(target: string): boolean {
-    return this.#sessions.current?.silentTargets.has(target) === true;
+    return this.#sessions.current?.habits.get(target) === 'silent';
   }
 
   /** How long calls that were cancelled may still ask, in ms: what they ask must not be taken for the next call's. */
@@ -259,6 +259,7 @@ export class Home {
       isReplacement,
       onParked: (isParked) => {
         entry.hasServed ||= isParked;
+        if (isParked) entry.habits.set(target, 'asks');
         started?.park(isParked);
       },
       onEnd: (how, hasAsked) => {
@@ -268,8 +269,8 @@ export class Home {
         } else {
           const isClean = how === 'clean';
           entry.hasServed ||= isClean;
-          if (hasAsked) entry.silentTargets.delete(target);
-          else if (isClean) entry.silentTargets.set(target, true);
+          if (hasAsked) entry.habits.set(target, 'asks');
+          else if (isClean) entry.habits.set(target, 'silent');
         }
         this.#giveBack(entry);
       },
@@ -335,4 +336,9 @@ export class Home {
     const isLeft = this.#sessions.clear();
     if (this.#sessions.isEmpty) this.#options.onEmpty(isLeft, this.#sessions.hasLostState);
   }
+}
+
+/** A call that has asked already, or that must be alone. */
+function asking({ target }: Pick<LeaseRequest, 'target'>): CalledTool {
+  return { name: target, habit: 'asks' };
 }

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
@@ -13,6 +14,13 @@ async function testbed(overrides: GatewayOverrides = {}) {
   stopAfterTest(() => gateway.close());
   return async (tool: string, args: object = {}, retry = {}) =>
     (await callTool(gateway.url, tool, { arguments: args, ...retry })).response.result;
+}
+
+/** Time enough for what does not wait for the clock. */
+async function nextTurns() {
+  let turns = 0;
+  await turnsUntil(() => (turns += 1) > 200);
+  return 'runs';
 }
 
 const textOf = (result: { content: [{ text: string }] }) => result.content[0].text;
@@ -32,6 +40,45 @@ test('a tool that was seen to ask nothing is served while another call of the ca
   const hanging = call('hang').catch(() => 'ended with the gateway');
   expect(textOf(await call('echo', { said: 'beside it' }))).toBe('beside it');
   await expect(Promise.race([hanging, Promise.resolve('runs')])).resolves.toBe('runs');
+});
+
+/** Calls run behind a clock that the test moves, until the server has begun with each. */
+async function held(first: string) {
+  const clock = new ManualClock();
+  const call = await testbed({ clock });
+  const calls = [advanceUntil(clock, call('echo', { said: 'the process has started' }))];
+  await calls[0];
+  const running = call(first);
+  running.catch(() => {});
+  return { clock, call, running };
+}
+
+// Rule sessions-26.
+test('a tool that nobody has seen is served after 2 s while another call of the caller does not end', async () => {
+  const { clock, call } = await held('hang');
+  const said = call('open');
+  await turnsUntil(() => clock.nextInMs === 2_000);
+  clock.advance(1_999);
+  await expect(Promise.race([said, nextTurns()])).resolves.toBe('runs');
+  clock.advance(1);
+  expect(textOf(await said)).toBe('open');
+});
+
+// Rule concurrent-2.
+test('the question of a tool that nobody has seen is held, and asked when the other call ends', async () => {
+  const { clock, call, running } = await held('wait');
+  const asked = call('ask');
+  await turnsUntil(() => clock.nextInMs === 2_000);
+  clock.advance(2_000);
+  // Its result comes after the question.
+  expect(textOf(await call('echo', { said: 'beside it' }))).toBe('beside it');
+  clock.advance(50_000);
+  const opened = advanceUntil(clock, call('open'), 2_000);
+  expect(textOf(await running)).toBe('over');
+  const { requestState, inputRequests } = await advanceUntil(clock, asked);
+  await opened;
+  const inputResponses = { [String(Object.keys(inputRequests)[0])]: accept({ name: 'Ada' }) };
+  expect(textOf(await call('ask', {}, { requestState, inputResponses }))).toBe('Ada');
 });
 
 // Rule keep-alive-6.

@@ -4,6 +4,8 @@ import {
   CallQueue,
   type StartedCall,
   type StartRule,
+  type ToolHabit,
+  UNKNOWN_WAIT_MS,
 } from '../../../src/sessions/call-queue.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
@@ -27,9 +29,10 @@ beforeEach(() => {
 async function enter(
   name: string,
   isWanted = () => true,
-  isSilent = false,
+  habit: ToolHabit = 'asks',
 ): Promise<{ done: Promise<void> }> {
-  const entered = Promise.resolve(queue.enter(isWanted, isSilent)).then(
+  const tool = { name: name.split(' ', 1)[0] ?? name, habit };
+  const entered = Promise.resolve(queue.enter(isWanted, tool)).then(
     (started) => void began.set(name, started),
   );
   entered.catch(() => {});
@@ -104,11 +107,12 @@ describe('where questions name no call', () => {
 
   describe('and some tools have asked nothing in this session', () => {
     beforeEach(() => (rule = 'silent-first'));
-    const silent = (name: string) => enter(name, () => true, true);
+    const silent = (name: string) => enter(name, () => true, 'silent');
 
     // Rule sessions-26: Where questions name no call, a call of a tool that has ended in this session without a question starts at
     // once, whatever runs or waits. Any other call that can be asked, or that wants log messages, waits until the calls that ran
-    // when it came have ended or are parked, and until no other call runs that may ask.
+    // when it came have ended or are parked, and until no other call runs that may ask. One of a tool that was not called in this
+    // session waits for 2 s at most, but for calls of tools that have asked here, and of the same tool.
     test('a call of a silent tool starts at once while another call runs and a third one waits', async () => {
       await enter('may ask');
       await enter('waits');
@@ -145,6 +149,39 @@ describe('where questions name no call', () => {
       await settle();
       expect(names()).toEqual(['a', 'b', 'may ask']);
     });
+  });
+
+  // Rule sessions-26.
+  test('a call of an unknown tool waits for 2 s for calls of other tools that were not seen to ask', async () => {
+    rule = 'silent-first';
+    await enter('quiet', () => true, 'silent');
+    await enter('new', () => true, 'unknown');
+    clock.advance(1);
+    await enter('other', () => true, 'unknown');
+    expect(names()).toEqual(['quiet']);
+    clock.advance(UNKNOWN_WAIT_MS - 1);
+    await settle();
+    expect(names()).toEqual(['quiet', 'new']);
+    clock.advance(1);
+    await settle();
+    expect(names()).toEqual(['quiet', 'new', 'other']);
+    expect(clock.pending).toBe(0);
+  });
+
+  // Rule sessions-26.
+  test.each([
+    ['a tool that asks', 'asks', 'new'],
+    ['the same tool', 'unknown', 'tool 2'],
+  ] as const)('a call of an unknown tool waits for a call of %s', async (_what, habit, name) => {
+    rule = 'silent-first';
+    await enter('tool 1', () => true, habit);
+    await enter(name, () => true, 'unknown');
+    clock.advance(WAIT_MS - 1);
+    await settle();
+    expect(names()).toEqual(['tool 1']);
+    began.get('tool 1')?.park(true);
+    await settle();
+    expect(names()).toEqual(['tool 1', name]);
   });
 
   // Rule sessions-12: `sessions.queue.length` calls wait in one session, each for `sessions.queue.wait`. One that

@@ -34,9 +34,10 @@ export interface HeldQuestionsOptions<Call> {
 
 /**
  * How long a question is held, in ms. Servers of the TypeScript SDK wait 60 s for an answer: the tool has to hear
- * that nobody could be asked, and not run into that timeout. A person should not wait longer, either.
+ * that nobody could be asked, and not run into that timeout. With the 2 s that a call of an unknown tool waits, that is as long as
+ * a call waits for others by default (`sessions.queue.wait`): it loses no question by its early start.
  */
-const HOLD_MS = 30_000;
+const HOLD_MS = 58_000;
 /**
  * How long a tool that waits for an answer can ask more, in ms. A tool that asks several questions at once sends them in
  * one turn. After that it does nothing until it is answered, so a question that comes then is another call's. Without

@@ -111,7 +111,7 @@ describe('several calls in one session', () => {
     expect(replies()['q']).toEqual({ action: 'accept', content: {} });
   });
 
-  // Rule concurrent-2: A question of which that does not become certain within 30 s is declined at the server:
+  // Rule concurrent-2: A question of which that does not become certain within 58 s is declined at the server:
   // elicitation with `{"action":"cancel"}`, sampling with error -1. A call that can have asked it and fails then says
   // so: `data.reason` `call_not_answerable`, `data.cause` `ambiguous`. So does a held question beyond the 64th of a
   // session, or beyond 1 MiB.
@@ -124,7 +124,7 @@ describe('several calls in one session', () => {
     send({ id: 'model', ...SAMPLING });
     await settled(ground);
     const late = await start();
-    clock.advance(29_999);
+    clock.advance(57_999);
     expect(unanswerableOf(one)).toEqual([]);
     clock.advance(1);
     expect(await replied('form')).toEqual({ action: 'cancel' });

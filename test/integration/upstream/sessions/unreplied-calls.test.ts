@@ -36,7 +36,7 @@ describe('a call that ended without a reply', () => {
     // A call that has just asked can ask more.
     expect(session.questions.certainInMs).toBe(250);
     expect(questionsOf(next)).toEqual(['later']);
-    clock.advance(29_999);
+    clock.advance(57_999);
     expect(await replied('early')).toEqual({ action: 'cancel' });
     expect(questionsOf(next)).toEqual(['later']);
   });
@@ -76,7 +76,7 @@ describe('a call that ended without a reply', () => {
     const next = await start();
     send({ id: 'q', ...ELICITATION });
     await settled(ground);
-    clock.advance(30_000);
+    clock.advance(58_000);
     expect(await replied('q')).toEqual({ action: 'cancel' });
     expect(questionsOf(next)).toEqual([]);
     expect(unanswerableOf(next)).toEqual([['elicitation/create', 'ambiguous']]);

@@ -189,7 +189,7 @@ class History {
   async finish(): Promise<void> {
     for (let turn = 0; turn < 3; turn += 1) {
       for (const tool of this.tools) if (tool.isRunning) await this.#answerAll(tool);
-      this.clock.advance(30_000);
+      this.clock.advance(58_000);
       await settle();
     }
     for (let count = this.tools.length; count > 0; count -= 1) await this.end(0);
