@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import './engine/pins.ts';
 import { realElapsed } from './engine/simulation.ts';
 import './network/tcp-model.ts';
+import { lineOf, readCorpus } from './corpus.ts';
 import { type History, historyOf, shorten } from './fleet/history.ts';
 import { play, type Played } from './fleet/play.ts';
 
@@ -13,12 +14,17 @@ const USAGE = `Usage: npm run sim -- [OPTION...]
   --from S        the first seed (default: 1)
   --seed S        plays the history of this seed only, and prints it
   --replicas R    gateways in a fleet (default: 3)
+  --corpus        plays the histories that failed once
+  --keep-going    does not stop at a failure, and counts the seeds that break each law
+  --log           prints all that happens, with --seed
   --help          prints this text
 
 Exits with 1 if a history breaks a law.
 `;
 const MINUTE_MS = 60_000;
 const MOST_REPLICAS = 26;
+/** How long a failing history is made shorter. */
+const SHORTEN_MS = 120_000;
 
 const { values } = parseArgs({
   options: {
@@ -27,19 +33,33 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
     replicas: { type: 'string', default: '3' },
+    corpus: { type: 'boolean', default: false },
+    'keep-going': { type: 'boolean', default: false },
+    log: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
 
 if (values.help) end(USAGE);
+else if (values.corpus) setImmediate(playCorpus);
 else setImmediate(values.seed === undefined ? playMany : playOne);
 
 function playOne(): void {
   const seed = positive('--seed', values.seed);
   const history = historyOf(seed, replicas());
   const played = play(history);
+  if (values.log) process.stdout.write(`${played.log.join('\n')}\n`);
   if (played.violations.length > 0) return fail(history, played);
   end(`${played.story.join('\n')}\nseed ${seed} breaks no law (digest ${played.digest})\n`);
+}
+
+function playCorpus(): void {
+  const failed = readCorpus().flatMap(({ what, history }) => {
+    const { violations, story } = play(history);
+    return violations.length === 0 ? [] : [`${what}\n${[...story, ...violations].join('\n')}\n`];
+  });
+  if (failed.length > 0) process.exitCode = 1;
+  end(failed.length > 0 ? failed.join('\n') : 'no law was broken\n');
 }
 
 function playMany(): void {
@@ -49,26 +69,47 @@ function playMany(): void {
   const forMs = isBounded ? Number(values.minutes ?? 1) * MINUTE_MS : Infinity;
   if (!(forMs > 0)) throw new TypeError(`--minutes: expected a number above 0`);
   const beginMs = realElapsed();
+  const failed = new Map<string, number[]>();
   const next = (seed: number) => {
     const count = seed - from;
     if (count >= most || realElapsed() - beginMs >= forMs) {
       const seconds = ((realElapsed() - beginMs) / 1_000).toFixed(0);
-      return end(`${count} histories in ${seconds} s: no law was broken\n`);
+      return end(`${count} histories in ${seconds} s: ${summaryOf(failed)}\n`);
     }
     const history = historyOf(seed, replicas());
     const played = play(history);
-    if (played.violations.length > 0) return fail(history, played);
-    if (process.stderr.isTTY) process.stderr.write(`\r${count + 1} histories`);
+    if (played.violations.length > 0) {
+      if (!values['keep-going']) return fail(history, played);
+      for (const law of new Set(played.violations.map(lawOf))) {
+        failed.set(law, [...(failed.get(law) ?? []), seed]);
+      }
+    }
+    if (process.stderr.isTTY) {
+      process.stderr.write(`\r${count + 1} histories, ${failed.size} laws broken`);
+    }
     setImmediate(next, seed + 1);
   };
   next(from);
 }
 
+function summaryOf(failed: ReadonlyMap<string, readonly number[]>): string {
+  if (failed.size === 0) return 'no law was broken';
+  process.exitCode = 1;
+  return [...failed]
+    .map(([law, seeds]) => `\n${law} is broken by ${seeds.length}: ${seeds.join(' ')}`)
+    .toSorted()
+    .join('');
+}
+
 /** Prints the shortest history that breaks the same law. */
 function fail(history: History, { violations: [first = ''] }: Played): void {
   const law = lawOf(first);
-  const shortest = shorten(history, (shorter) =>
-    play(shorter).violations.some((violation) => lawOf(violation) === law),
+  const untilMs = realElapsed() + SHORTEN_MS;
+  const shortest = shorten(
+    history,
+    (shorter) =>
+      realElapsed() < untilMs &&
+      play(shorter).violations.some((violation) => lawOf(violation) === law),
   );
   const { story, violations } = play(shortest);
   process.exitCode = 1;
@@ -79,6 +120,9 @@ The shortest history that breaks ${law}: ${shortest.replicas} replicas, ${calls.
 ${story.join('\n')}
 ${violations.join('\n')}
 To see it again: npm run sim -- --seed ${seed} --replicas ${history.replicas}
+Once it is mended, for test/sim/corpus.yaml:
+- what: ${law} was broken
+  history: ${lineOf(shortest)}
 `);
 }
 

@@ -40,6 +40,7 @@ const command = fc.oneof(
   key.map((of): string[] => ['get', of]),
   key.map((of): string[] => ['pttl', of]),
   key.map((of): string[] => ['llen', of]),
+  fc.tuple(key, ttl).map(([of, ms]): string[] => ['pexpire', of, ms]),
   fc.tuple(key, key).map((of): string[] => ['del', ...of]),
   fc.tuple(key, value, ttl).map(([to, text, ms]): string[] => ['set', to, text, 'PX', ms]),
   fc.tuple(key, value, ttl).map(([to, text, ms]): string[] => ['set', to, text, 'PX', ms, 'XX']),

@@ -110,6 +110,8 @@ export class Store {
         return words.filter((word) => this.#delete(word)).length;
       case 'pttl':
         return this.#leftMs(key);
+      case 'pexpire':
+        return this.#expire(key, Number(second)) ? 1 : 0;
       case 'llen':
         return this.#list(key).length;
       case 'blpop':
@@ -208,9 +210,10 @@ export class Store {
     this.#put(key, { value, untilMs: this.#now() + ttlMs });
   }
 
-  #expire(key: string, ttlMs: number): void {
+  #expire(key: string, ttlMs: number): boolean {
     const entry = this.#get(key);
     if (entry !== null) this.#set(key, entry.value, ttlMs);
+    return entry !== null;
   }
 
   #put(key: string, entry: Entry): void {
