@@ -35,7 +35,7 @@ export function runWorker(host: Host, channel: Channel): Promise<ExitCode> {
       for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
         host.on(event, crash);
       }
-      worker = new Worker(message, config, (text) => void channel.send(text), log);
+      worker = new Worker(message, config, (text) => void channel.send(text), { log });
       worker.run().then(
         () => finish(EXIT.ok),
         async (error: unknown) => {

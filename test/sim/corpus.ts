@@ -1,7 +1,9 @@
 /** Histories that broke a law once. Each is whole, so that it stays what it was when the seeds change. */
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { PATIENT_MS, type History } from './fleet/history.ts';
+import { PLAIN_HABITS } from './fleet/clients/habits.ts';
+import { type History, PATIENT_MS } from './fleet/history.ts';
+import { PLAIN_SERVER } from './fleet/servers/traits.ts';
 
 export interface Kept {
   /** What was wrong. */
@@ -9,23 +11,30 @@ export interface Kept {
   readonly history: History;
 }
 
-/** What a history that was kept earlier does not say. */
-const CALM = { isCalm: true, relay: 'http', faults: [] } as const;
-const PATIENT = { caller: 'ada', thinkMs: 0, patienceMs: PATIENT_MS, isDoubled: false } as const;
+/** What a history that was kept does not say. */
+const USUAL = { isCalm: true, relay: 'http', faults: [], server: PLAIN_SERVER } as const;
+const USUAL_CALL = {
+  ...{ caller: 'ada', thinkMs: 0, patienceMs: PATIENT_MS, isDoubled: false },
+  habits: PLAIN_HABITS,
+};
 
 /** Reads what is kept. */
 export function readCorpus(file = new URL('corpus.yaml', import.meta.url)): Kept[] {
-  const kept = parse(readFileSync(file, 'utf8')) as Kept[] | null;
-  return (kept ?? []).map(({ what, history }) => {
-    const calls = history.calls.map((call) => ({ ...PATIENT, ...call }));
-    return { what, history: { ...CALM, ...history, calls } };
+  const kept = parse(readFileSync(file, 'utf8')) as Kept[];
+  return kept.map(({ what, history }) => {
+    const calls = history.calls.map((call) => ({
+      ...{ ...USUAL_CALL, ...call },
+      habits: { ...PLAIN_HABITS, ...call.habits },
+    }));
+    const server = { ...PLAIN_SERVER, ...history.server };
+    return { what, history: { ...USUAL, ...history, server, calls } };
   });
 }
 
 /** A history as a line of the file, without what is so anyway. */
 export function lineOf(history: History): string {
-  const calls = history.calls.map((call) => without(call, PATIENT));
-  return JSON.stringify({ ...without(history, CALM), calls });
+  const calls = history.calls.map((call) => without(call, USUAL_CALL));
+  return JSON.stringify({ ...without(history, USUAL), calls });
 }
 
 function without(of: object, usual: object): object {

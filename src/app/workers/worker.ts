@@ -1,11 +1,11 @@
 /** One worker of a gateway: a gateway without an admin listener, which does what the primary tells it. */
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
-import { systemClock } from '../../lib/clock.ts';
+import { systemClock, type Clock } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/containers.ts';
 import type { Log } from '../../ops/log.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
-import { openGateway, type GatewayProcess } from '../gateway.ts';
+import { openGateway, type GatewayOptions, type GatewayProcess } from '../gateway.ts';
 import { lookEverywhere, type LiveView } from '../live/others.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Siblings } from '../replica/replica.ts';
@@ -32,6 +32,7 @@ export class Worker {
   readonly #config: Config;
   readonly #send: (message: FromWorker) => void;
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #siblings: KnownSiblings;
   readonly #claims: RemoteClaims;
   readonly #counts: SharedCounts;
@@ -41,16 +42,22 @@ export class Worker {
   /** What was prepared last, after all that was asked before: `null` if it was put in force, or abandoned. */
   #prepared: Promise<Prepared | null> = Promise.resolve(null);
 
-  constructor(start: WorkerStart, config: Config, send: (message: FromWorker) => void, log: Log) {
+  constructor(
+    start: WorkerStart,
+    config: Config,
+    send: (message: FromWorker) => void,
+    { log, clock = systemClock }: Pick<GatewayOptions, 'log' | 'clock'>,
+  ) {
     this.#start = start;
     this.#config = config;
     this.#send = send;
     this.#log = log;
-    this.#claims = new RemoteClaims(systemClock, (request, claim) =>
+    this.#clock = clock;
+    this.#claims = new RemoteClaims(clock, (request, claim) =>
       send({ type: 'claim', request, claim }),
     );
     this.#siblings = new KnownSiblings(start.gatewayAddress, this.#claims);
-    this.#counts = new SharedCounts(systemClock, (entries) => send({ type: 'counts', entries }));
+    this.#counts = new SharedCounts(clock, (entries) => send({ type: 'counts', entries }));
     this.#counts.receive(start.counts);
   }
 
@@ -62,7 +69,7 @@ export class Worker {
     const { generatedKey, wasReady } = this.#start;
     const gateway = await openGateway(
       this.#config,
-      { log: this.#log },
+      { log: this.#log, clock: this.#clock },
       {
         counts: this.#counts,
         siblings: this.#siblings,

@@ -1,5 +1,4 @@
 /** A server as a modern client sees it: requests without a session. And what it offers to modern clients only. */
-import { systemClock } from '../../lib/clock.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isModernError, readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
@@ -97,8 +96,8 @@ export class ModernSide {
       },
       reader,
     );
-    // By the system's clock, as the timeouts of the HTTP client: the wait is for a socket.
-    const timer = systemClock.setTimer(timeoutMs, () => exchange.fail(tooLate(method, timeoutMs)));
+    const tellLate = () => exchange.fail(tooLate(method, timeoutMs));
+    const timer = this.#http.clock.setTimer(timeoutMs, tellLate);
     try {
       const [reply] = (await reader.done).messages.flatMap((message) => replyIn(message) ?? []);
       if (reply === undefined) throw noReply(method);

@@ -89,6 +89,15 @@ interface Internals {
   runNextTicks(): void;
 }
 
+const NAMES_OF_TIMERS = [
+  '_idleStart',
+  '_idlePrev',
+  '_idleNext',
+  '_onTimeout',
+  '_timerArgs',
+  '_repeat',
+] as const;
+
 /** What must be there: a part, and the names in it. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   timers: ['getLibuvNow', 'scheduleTimer', 'toggleTimerRef', 'immediateInfo'],
@@ -148,9 +157,13 @@ export function storedFor(
   return frame?.get(storage) as string | undefined;
 }
 
+/** What a timer has, and where it has what `AsyncLocalStorage` had. */
 function asyncFrameSymbol(): symbol {
   const timer = setTimeout(() => {}, 1);
   clearTimeout(timer);
+  for (const name of NAMES_OF_TIMERS) {
+    if (!(name in timer)) throw new Error(moved(`Timeout.${name}`));
+  }
   const found = Object.getOwnPropertySymbols(timer).find(
     ({ description }) => description === ASYNC_FRAME,
   );
@@ -162,4 +175,19 @@ function moved(name: string): string {
   return `Node.js ${process.version} has no internal ${name}: the simulation must follow it`;
 }
 
+/** The timer of undici is told from others by the name of its callback. */
+export const TICK_OF_UNDICI = 'onTick';
+
+function checkTimersOfUndici({ timerLists, undiciTimers }: Internals): void {
+  undiciTimers.reset();
+  const timer = undiciTimers.setFastTimeout(() => {}, 2_000, null);
+  if (timer._state === undefined) throw new Error(moved('FastTimer._state of undici'));
+  const names = Object.values(timerLists.timerListMap).map(
+    ({ _idlePrev }) => (_idlePrev as NodeTimer | null)?._onTimeout?.name,
+  );
+  undiciTimers.reset();
+  if (!names.includes(TICK_OF_UNDICI)) throw new Error(moved(`${TICK_OF_UNDICI} of undici`));
+}
+
 export const internals: Internals = load();
+checkTimersOfUndici(internals);

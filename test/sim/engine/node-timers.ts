@@ -2,11 +2,15 @@
  * The timers of Node.js, of which each belongs to the process of the simulation that started it. What a dead process has left
  * never fires; what falls due while a process is frozen fires when it goes on, unless that process cancels it first.
  */
-import { internals, type FastTimer, type NodeTimer, type TimerList } from './node-internals.ts';
+import {
+  type FastTimer,
+  internals,
+  type NodeTimer,
+  TICK_OF_UNDICI,
+  type TimerList,
+} from './node-internals.ts';
 
 const { timerLists, undiciTimers } = internals;
-/** The one timer of all timers of undici, which belongs to whoever needed it first. */
-const TICK_OF_UNDICI = 'onTick';
 const FAST_TIMER_FIRED = -2;
 /** The name of what stands for the callback of a timer that fell due in a frozen process. */
 const WITHHELD = 'withheld';
@@ -39,6 +43,7 @@ export function withholdTimers(nowMs: number, processes: Processes): void {
   }
 }
 
+/** The one timer of all timers of undici belongs to whoever needed it first, and fires for all. */
 function withhold(timer: NodeTimer, processes: Processes): void {
   const callback = timer._onTimeout;
   if (callback === null || callback === undefined || callback.name === TICK_OF_UNDICI) return;

@@ -69,6 +69,7 @@ export class Caller {
     if (isRetry && leavesAfterMs !== null) {
       await this.#send(replica, leavesAfterMs);
       this.#tell('is left by its client');
+      this.#around.checker.left(this.#name);
       return false;
     }
     const patienceMs = isRetry ? retryMs : PATIENT_MS;
@@ -84,6 +85,7 @@ export class Caller {
       }
       // Nobody may begin a call a second time that may have acted.
       if (isRetry) await this.#pause();
+      else this.#around.checker.left(this.#name);
       return isRetry;
     }
     if (isRetry) await this.#repeat(outcome);
@@ -99,6 +101,7 @@ export class Caller {
         checker.failed(this.#name, outcome);
         const isToBegin = this.#answers === null && mayHaveActed === 'no';
         if (!isRetryable && !isToBegin) {
+          if (reason !== 'upstream_timeout') checker.left(this.#name);
           this.#end = outcome;
           return false;
         }
@@ -115,7 +118,8 @@ export class Caller {
           inputResponses: answersTo(outcome.questions, this.#call.habits.answersOneByOne),
         };
         simulation().onMoment('shown', replica.name);
-        await simulation().sleep(this.#call.thinkMs);
+        if (asking.length === 0) await this.#pause();
+        else await simulation().sleep(this.#call.thinkMs);
         return true;
       }
       default:

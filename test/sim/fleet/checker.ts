@@ -18,6 +18,8 @@ export class Checker {
   readonly #shown = new Set<string>();
   /** Calls of which somebody said that they cannot have acted, and which nobody went on with. */
   readonly #denied = new Map<string, string>();
+  /** Calls whose clients do not come back. */
+  readonly #left = new Set<string>();
   readonly #holders = new Map<string, string>();
   readonly #epochs = new Map<string, number>();
   readonly #outcomes = new Map<string, string>();
@@ -63,6 +65,11 @@ export class Checker {
       this.break(5, `${call} has acted, and it is denied (${reason})`);
     }
     if (!isRetryable) this.#denied.set(call, reason);
+  }
+
+  /** The client of a call does not come back. */
+  left(call: string): void {
+    this.#left.add(call);
   }
 
   /** A call is begun again, after it was said that it cannot have acted. */
@@ -130,7 +137,7 @@ export class Checker {
           (entry.what === 'cancelled' && entry.call === call && entry.atMs < atMs + HELD_MS),
       );
       if (isOver || nowMs - atMs < SHOWN_WITHIN_MS) continue;
-      if (this.#shown.has(question ?? '')) continue;
+      if (this.#shown.has(question ?? '') || this.#left.has(call)) continue;
       this.break(6, `${question} of ${call} reached ${by}, which neither shows nor declines it`);
     }
   }
