@@ -57,7 +57,12 @@ async function look(url: string): Promise<LiveSnapshot | string> {
   try {
     const response = await fetch(address, { signal: AbortSignal.timeout(TIMEOUT_MS) });
     if (response.ok) return liveSnapshot.parse(await response.json());
-    return `${address.href} responded with HTTP ${response.status}; expected the admin listener of a gateway`;
+    // A name that others could own is refused.
+    const expected =
+      response.status === 403
+        ? 'the IP address of a gateway, or the name in its "admin"'
+        : 'the admin listener of a gateway';
+    return `${address.href} responded with HTTP ${response.status}; expected ${expected}`;
   } catch (error) {
     if (error instanceof Error && error.name === 'ZodError') {
       return `${address.href} has an unknown format: use the mrtr-gateway version of that gateway`;

@@ -1,6 +1,8 @@
 /** `mrtr-gateway top` beside a real gateway. */
 import { execFile } from 'node:child_process';
-import { EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -8,6 +10,7 @@ import { expect, test } from 'vitest';
 import { top } from '../../../src/cli/top.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { greeter, legacyServer, replica } from '../../fixtures/gateways/replica-testbed.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.meta.url));
 const run = promisify(execFile);
@@ -30,6 +33,17 @@ test('top says why it cannot read', async () => {
     stderr: expect.stringMatching(
       /^mrtr-gateway: cannot read http:\/\/127\.0\.0\.1:9\/live\.json: /,
     ),
+  });
+});
+
+test('top says that a name is not known to the admin listener', async () => {
+  const server = createServer((_request, response) => void response.writeHead(403).end());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  stopAfterTest(async () => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await expect(run(process.execPath, [COMMAND, 'top', url, '--once'])).rejects.toMatchObject({
+    stderr: expect.stringMatching(/responded with HTTP 403; expected the IP address of a gateway/),
   });
 });
 
