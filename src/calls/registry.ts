@@ -16,7 +16,7 @@ import type { Failure } from '../model/request.ts';
 import { ANONYMOUS_KEY } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { Pointer } from '../seal/pointer.ts';
-import { isDetached, isEndedByDrain } from './machine/selectors.ts';
+import { hasPlace, isDetached, isEndedByDrain } from './machine/selectors.ts';
 import type { CallState } from './machine/states.ts';
 import { ReleasedCalls } from './released.ts';
 
@@ -31,14 +31,19 @@ export interface CapacityLimits {
 /** The limit that keeps a call from being parked, by its key in the configuration. */
 export type ParkingLimit = Exclude<keyof CapacityLimits, 'maxRunningCalls'>;
 
-/** What a call counts as: work for a client that waits, or a call that waits for its client, here or at its server. */
-export type CallUse = 'running' | 'parked' | 'released' | 'none';
+/**
+ * What a call counts as: work for a client that waits, or a call that waits for its client, here or at its server.
+ * `answering`: work for a client, and it keeps its place among the parked calls.
+ */
+export type CallUse = 'running' | 'answering' | 'parked' | 'released' | 'none';
 
 /** How many calls run and are parked, over all routes, and how many may. */
 export class Capacity {
   readonly #limits: () => CapacityLimits;
   readonly #counts: Counts;
   #running = 0;
+  /** Those of them that have a place among the parked ones. */
+  #answering = 0;
 
   readonly #onFull: (limit: ParkingLimit) => void;
 
@@ -64,7 +69,8 @@ export class Capacity {
 
   /** The calls that run or are parked in this process. */
   get used(): number {
-    return this.#running + this.#counts.total('parked') - this.#counts.elsewhere('parked');
+    const parked = this.#counts.total('parked') - this.#counts.elsewhere('parked');
+    return this.#running + parked - this.#answering;
   }
 
   /** True if no further call may run. */
@@ -98,10 +104,19 @@ export class Capacity {
 
   #count(use: CallUse, change: 1 | -1, principalKey: string): void {
     if (use === 'none') return;
-    if (use === 'running') this.#running += change;
-    else this.#counts.add(parkedBy(principalKey), change);
-    this.#counts.add(use, change);
+    if (isWork(use)) {
+      this.#running += change;
+      this.#counts.add('running', change);
+    }
+    if (use === 'running') return;
+    if (use === 'answering') this.#answering += change;
+    this.#counts.add(parkedBy(principalKey), change);
+    this.#counts.add(use === 'released' ? 'released' : 'parked', change);
   }
+}
+
+function isWork(use: CallUse): boolean {
+  return use === 'running' || use === 'answering';
 }
 
 function parkedBy(principalKey: string): string {
@@ -235,7 +250,7 @@ export class CallRegistry<Call extends RegisteredCall> {
   hasRoomToPark(call: Call): boolean {
     if (!this.#holds(call)) return false;
     if (call.task !== null) return true;
-    return call.use === 'parked' || this.#options.capacity.hasRoomToPark(call.principalKey);
+    return hasPlace(call.state) || this.#options.capacity.hasRoomToPark(call.principalKey);
   }
 
   /** Forgets a call that is over. One that was replaced is forgotten already. */
@@ -285,7 +300,7 @@ export class CallRegistry<Call extends RegisteredCall> {
   #count(call: Call, use: CallUse): void {
     if (call.use === use) return;
     this.#parked += Number(use === 'parked') - Number(call.use === 'parked');
-    this.#running += Number(use === 'running') - Number(call.use === 'running');
+    this.#running += Number(isWork(use)) - Number(isWork(call.use));
     this.#options.capacity.move(call.use, use, call.principalKey);
     call.use = use;
   }
@@ -295,6 +310,7 @@ export class CallRegistry<Call extends RegisteredCall> {
 function useOf({ state, task }: RegisteredCall): CallUse {
   if (task !== null) return 'none';
   if (isDetached(state)) return 'parked';
+  if (hasPlace(state)) return 'answering';
   return state.name === 'done' ? 'none' : 'running';
 }
 

@@ -29,6 +29,14 @@ export function isDetached(state: CallState): state is StateNamed<(typeof DETACH
   return (DETACHED as readonly string[]).includes(state.name);
 }
 
+/**
+ * The call has a place among the parked calls. While its answers are on their way it keeps that: what is missing, or refused, is
+ * asked again.
+ */
+export function hasPlace(state: CallState): boolean {
+  return isDetached(state) || state.name === 'answering';
+}
+
 /** The exchange goes on, but its stream is lost and being resumed. */
 export function isBroken(state: CallState): state is Live {
   return 'stream' in state && state.stream === 'broken';

@@ -36,9 +36,9 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'outcome',
     to: ['settled'],
     why: 'the server ends the call while the client is away; the outcome waits for the retry',
-    then: ({ round, consumed }, { outcome }) => ({
-      state: { name: 'settled', round, consumed, outcome },
-      effects: [FREE_CLEAN],
+    then: (state, { outcome }) => ({
+      state: { name: 'settled', round: state.round, consumed: state.consumed, outcome },
+      effects: [...closeOutEffects(openRequests(state)), FREE_CLEAN],
     }),
   }),
   row({
@@ -78,9 +78,9 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'urlsRequired',
     to: ['suspended'],
     why: 'the same, while the client is away: the next retry is told',
-    then: ({ round, consumed }, { requests: open }) => ({
-      state: { name: 'suspended', round, consumed, open },
-      effects: [],
+    then: (state, { requests: open }) => ({
+      state: { name: 'suspended', round: state.round, consumed: state.consumed, open },
+      effects: closeOutEffects(openRequests(state)),
     }),
   }),
   row({

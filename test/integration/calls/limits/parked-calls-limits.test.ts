@@ -1,9 +1,10 @@
 /** Limits on calls that ask: how many are parked, and how often one may ask. */
+import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
 import { askName } from '../../../fixtures/servers/legacy-server.ts';
 import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
-import { json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
+import { eventStream, json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import {
   greet,
@@ -45,8 +46,8 @@ describe('limits', () => {
 
   // Rule time-and-room-6: At most `limits.maxParkedCalls` wait, and `limits.maxParkedCallsPerPrincipal` for
   // one caller. A call that would be one more is cancelled instead of being parked, and the client gets error
-  // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone. One that `calls.maxHold`
-  // would park stays with its client instead.
+  // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone, and keep their place while
+  // their answers are on their way. One that `calls.maxHold` would park stays with its client instead.
   test('a caller beyond its number of parked calls gets a clear error, and upstream is cancelled', async () => {
     const { url, legacy } = await legacyGateway(
       { tools: greetDeaf },
@@ -124,6 +125,46 @@ describe('limits', () => {
       mayHaveActed: 'yes',
     });
   });
+
+  // Rule time-and-room-6.
+  test.each([
+    ['are taken', 202, 'input_required'],
+    ['are refused', 503, 'upstream_unavailable'],
+  ])(
+    'a call whose answers are on their way keeps its place, for when they %s',
+    async (_what, status, told) => {
+      const arrived = Promise.withResolvers<ServerResponse>();
+      let questions = 0;
+      const server = await legacyServer(
+        (_received, response) => {
+          const stream = eventStream(response);
+          const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } };
+          const params = { message: 'Your name?', requestedSchema };
+          for (let asked = 0; asked < 2; asked += 1) {
+            questions += 1;
+            stream.send({ jsonrpc: '2.0', id: questions, method: 'elicitation/create', params });
+          }
+        },
+        { onResponse: (_received, response) => arrived.resolve(response) },
+      );
+      stopAfterTest(() => server.stop());
+      const gateway = await startTestGateway(server.url, { limits: { maxParkedCalls: 1 } });
+      stopAfterTest(() => gateway.close());
+      const { url } = gateway;
+      const { requestState } = (await callTool(url, 'greet')).response.result;
+      const inputResponses = { 'elicitation-1': accept({ name: 'Ada' }) };
+      const retried = callTool(url, 'greet', { requestState, inputResponses });
+      const answering = await arrived.promise;
+      const other = { headers: { authorization: 'Bearer other' } };
+      const refused = await callTool(url, 'greet', {}, other);
+      expect(refused.response.error?.data.reason).toBe('too_many_parked_calls');
+      answering.writeHead(status).end();
+      const { result, error } = (await retried).response;
+      expect(result?.resultType ?? error.data.reason).toBe(told);
+      const { body } = await server.saw(({ body }) => body?.result?.action === 'cancel');
+      expect(body.id).toBeGreaterThan(2);
+    },
+  );
 
   // Rule shown-7.
   test('a server that never stops asking is stopped', async () => {

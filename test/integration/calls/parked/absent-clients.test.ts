@@ -15,9 +15,9 @@ import {
 
 describe('while nobody is connected', () => {
   // Rule settled-1: What a server settles while its client is away (it timed out, or went on without the answer)
-  // is kept for `parking.ttl` and given to the retry, whose answers come too late.
+  // is kept for `parking.ttl` and given to the retry, whose answers come too late. The questions are closed out at the server.
   test('what the server settles by itself is kept for the retry', async () => {
-    const { url, gateway } = await legacyGateway({
+    const { url, legacy, gateway } = await legacyGateway({
       tools: {
         impatient: async (call) => {
           const patience = AbortSignal.timeout(150);
@@ -32,6 +32,8 @@ describe('while nobody is connected', () => {
     });
     const asked = await callTool(url, 'impatient');
     await gateway.log.saw('call.settled');
+    // Nothing waits for its question in the session, which other calls go on to use.
+    expect((await legacy.saw('response')).body.result).toEqual({ action: 'cancel' });
     const done = await callTool(url, 'impatient', {
       requestState: asked.response.result.requestState,
       inputResponses: { 'elicitation-1': accept({ name: 'late' }) },

@@ -21,6 +21,7 @@ import {
 import { step, TRANSITIONS } from '../../../../src/calls/machine/table.ts';
 import {
   attachedLegs,
+  hasPlace,
   isBroken,
   openRequests,
   timersOf,
@@ -153,13 +154,16 @@ class World {
     }
     expect(row.to, `rule ${row.rule} leads where it says`).toContain(state.name);
     this.rules.add(row.rule);
+    const isAdmitted = ('mayPark' in event && event.mayPark) || event.type === 'askerStops';
+    if (hasPlace(state) && !isAdmitted)
+      expect(hasPlace(from), `rule ${row.rule} takes no place`).toBe(true);
     this.state = state;
     for (const timer of [...this.armed]) {
       if (!timersOf(state).includes(timer)) this.armed.delete(timer);
     }
     const repeated = this.#repeated(from, event);
     this.#leaving = openRequests(from);
-    this.#server(from, event);
+    this.#server(event);
     this.#acceptance(from, event);
     this.#carryOut(effects);
     if (event.type === 'retry' && repeated !== null) this.#isRepeated(event.leg, repeated);
@@ -168,7 +172,7 @@ class World {
 
   // What the server knows.
 
-  #server(from: CallState, event: CallEvent): void {
+  #server(event: CallEvent): void {
     switch (event.type) {
       case 'asked':
         if (event.request.id !== null) this.requests.set(event.request.id, 'open');
@@ -185,11 +189,6 @@ class World {
         break;
       case 'lost':
         this.#allDead();
-        break;
-      case 'outcome':
-      case 'urlsRequired':
-        // Without a client the server has given up on its questions, and gets no word about them.
-        if (!('legs' in from)) this.#allDead();
         break;
       default:
     }

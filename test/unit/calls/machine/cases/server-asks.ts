@@ -253,7 +253,7 @@ export const URLS: readonly Case[] = [
     from,
     on: urlsRequired(),
     state: suspended({ open: [login, terms] }),
-    effects: [],
+    effects: from.name === 'parked' ? [closeOut(env)] : [],
   })),
   {
     rule: 'url-declined',

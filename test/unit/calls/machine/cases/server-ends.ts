@@ -65,14 +65,22 @@ export const FINISHING: readonly Case[] = [
     state: done(finished, { round: 4, consumed: CONSUMED_NOW }),
     effects: [closeOut(size, color), free(true), tellEnd([9], finished), armRedeliver],
   },
-  ...[parked(), idle()].map((from) => ({
+  {
     rule: 'finished-while-parked',
-    title: `the outcome of a call that is ${from.name} waits for the retry; the exchange is freed`,
-    from,
+    title: 'the outcome of a parked call waits for the retry; its questions are closed out',
+    from: parked({ open: [env, size] }),
+    on: ended,
+    state: settled(),
+    effects: [closeOut(env, size), free(true)],
+  },
+  {
+    rule: 'finished-while-parked',
+    title: 'the outcome of an idle call waits for the retry',
+    from: idle(),
     on: ended,
     state: settled(),
     effects: [free(true)],
-  })),
+  },
   {
     rule: 'outcome-delivered',
     title: 'the retry is given the outcome that waited, whatever it answers',
@@ -186,7 +194,7 @@ export const BREAKING: readonly Case[] = [
     from: broken(parked(), [retry()]),
     on: ended,
     state: settled(),
-    effects: [free(true), retryWaiting(retry())],
+    effects: [closeOut(env), free(true), retryWaiting(retry())],
   },
   {
     rule: 'first-question',
