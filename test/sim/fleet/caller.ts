@@ -11,8 +11,6 @@ import { answerTo } from './servers/sessions.ts';
 export interface Surroundings {
   readonly seed: number;
   readonly checker: Checker;
-  /** Whether nothing happens to the replicas and the server. */
-  readonly isUndisturbed: boolean;
   /** Where the balancer sends a request. */
   pick(why: string): Replica;
   /** When the last fault ended. */

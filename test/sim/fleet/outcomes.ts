@@ -2,6 +2,7 @@
 import type { Outcome } from './client.ts';
 import type { History, PlannedCall } from './history.ts';
 import type { Journal } from './servers/journal.ts';
+import { STANDALONE } from './servers/streamable-http.ts';
 import { asksOnItsStream } from './servers/tools.ts';
 
 /** What became of a call. */
@@ -18,6 +19,10 @@ type Violate = (law: number, how: string) => void;
 
 /** Reasons for which a call can fail although nothing broke. */
 const ALLOWED: readonly string[] = ['call_not_answerable', 'upstream_busy'];
+
+/** How often a process opens the standalone stream of a session within a minute, at most. */
+const MOST_OPENED = 20;
+const MINUTE_MS = 60_000;
 
 export function checkOutcomes(
   history: History,
@@ -42,8 +47,20 @@ export function checkOutcomes(
   }
 }
 
+/** Law 7: a server that ends its streams is not flooded. */
+export function checkReconnects({ entries }: Journal, violate: Violate): void {
+  const opened = new Map<string, number[]>();
+  for (const { what, stream, session, by, atMs } of entries) {
+    if (what !== 'resumed' || stream !== STANDALONE) continue;
+    const times = opened.get(`${by} ${session}`) ?? [];
+    opened.set(`${by} ${session}`, [...times.filter((time) => time > atMs - MINUTE_MS), atMs]);
+    if (times.length < MOST_OPENED) continue;
+    return violate(7, `${by} opens the stream of ${session} again and again`);
+  }
+}
+
 /** Whether nothing happens to the replicas and the server. */
-export function isUndisturbed({ faults, server }: History): boolean {
+function isUndisturbed({ faults, server }: History): boolean {
   return faults.length === 0 && server.forgetsAtMs === null;
 }
 
@@ -71,11 +88,16 @@ function problemOf({ call, end }: CallReport): string | null {
 }
 
 /** Whether a call must have its result: its server has all, and its client can come back. */
-function mustSucceed(history: History, { call }: CallReport): boolean {
-  if (!isUndisturbed(history)) return false;
-  const isOwn = history.server.transport === 'streamable-http' && asksOnItsStream(call.tool);
+function mustSucceed(history: History, { call, rounds }: CallReport): boolean {
+  const { server, faults } = history;
+  const isOwn = server.transport === 'streamable-http' && asksOnItsStream(call.tool);
+  if (!isUndisturbed(history)) {
+    // Whoever was shown a question can go on at another replica.
+    const isGentle = faults.every(({ kind }) => kind === 'drain');
+    return isGentle && server.hasStore && server.forgetsAtMs === null && rounds > 0 && isOwn;
+  }
   // Of several calls that go on at once, nobody can say which one asked beside them; one whose client has left may still ask.
-  return isOwn || isAlone(history, call.caller);
+  return isOwn || (isAlone(history, call.caller) && !server.endsStandalone);
 }
 
 function isAlone({ calls }: History, caller: string): boolean {

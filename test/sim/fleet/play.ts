@@ -7,7 +7,7 @@ import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
 import { losesData, type Moment } from './faults.ts';
 import type { History } from './history.ts';
-import { checkOutcomes, isUndisturbed } from './outcomes.ts';
+import { checkOutcomes, checkReconnects } from './outcomes.ts';
 import { emptyPool, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
 import { startServer } from './servers/listener.ts';
@@ -85,7 +85,6 @@ class Fleet {
       tell,
       pick: (why: string) => this.#pick(why),
       lastFaultMs: () => strikes.lastEndMs,
-      isUndisturbed: isUndisturbed(this.#history),
     };
     const callers = calls.map((call) => new Caller(call, around));
     await simulated.as('client', () => Promise.all(callers.map((caller) => caller.play())));
@@ -111,7 +110,9 @@ class Fleet {
       const call = calls[at]!;
       return { call, name: nameOf(call.id), end, rounds };
     });
-    checkOutcomes(this.#history, reports, this.#journal, (law, how) => checker.break(law, how));
+    const violate = (law: number, how: string) => checker.break(law, how);
+    checkOutcomes(this.#history, reports, this.#journal, violate);
+    checkReconnects(this.#journal, violate);
     const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
     const left = new Set(
       calls.filter(({ habits }) => habits.leavesAfterMs !== null).map(({ id }) => nameOf(id)),

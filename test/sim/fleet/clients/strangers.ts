@@ -19,19 +19,22 @@ export async function forge(
   }
 }
 
-/** Law 9: what a server says to one caller is shown to no other. */
+/** Law 9: what a server says to one caller is shown to no other. What it says to everybody may be. */
 export async function lookAround(
   call: string,
   caller: string,
-  { pick, checker, isUndisturbed }: Surroundings,
+  { pick, checker }: Surroundings,
 ): Promise<void> {
   for (const method of ['server/discover', 'tools/list']) {
     const { port } = pick(`${call}:${method}`);
     const outcome = await send(port, { caller, method, params: {} }, soon());
+    if (outcome.type === 'failed' && /not found/i.test(outcome.reason)) {
+      checker.break(9, `${caller} is refused ${method}, which the server has`);
+    }
     if (outcome.type !== 'done') continue;
     const others = [...outcome.text.matchAll(/caller=(\w+);/g)].map(([, other]) => other);
-    const other = others.find((one) => one !== caller);
-    if (other === undefined || !isUndisturbed) continue;
+    const other = others.find((one) => one !== caller && one !== 'nobody');
+    if (other === undefined) continue;
     checker.break(9, `${caller} is shown what the server said to ${other}: ${method}`);
   }
 }

@@ -11,7 +11,7 @@ import {
 } from './sessions.ts';
 import { callerOf, peerOf, type Requests, replyWithJson } from './requests.ts';
 
-const STANDALONE = 'standalone';
+export const STANDALONE = 'standalone';
 
 /** A stream over as many connections as it takes. */
 class EventStream implements Line {
@@ -54,6 +54,7 @@ class EventStream implements Line {
     for (const frame of missed) response.write(frame);
     if (this.#isOver) response.end();
     const { endsConnectionsMs } = traits;
+    if (this.name === STANDALONE && traits.endsStandalone) return void response.end();
     if (endsConnectionsMs === null || this.name === STANDALONE) return;
     simulation().after(endsConnectionsMs, () => {
       if (this.#response === response) response.end();

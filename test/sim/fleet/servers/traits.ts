@@ -9,6 +9,8 @@ export interface ServerTraits {
   readonly secondStream: 'refused' | 'replaces';
   /** After how long it ends the connection of the stream of a call, to have its client come back; `null` for never. */
   readonly endsConnectionsMs: number | null;
+  /** Whether it ends each standalone stream at once. What it asks there is lost. */
+  readonly endsStandalone: boolean;
   /** When it forgets all of its sessions, and their calls with them; `null` for never. */
   readonly forgetsAtMs: number | null;
   /** Whether it pings its clients. */
@@ -26,6 +28,7 @@ export const PLAIN_SERVER: ServerTraits = {
   hasStore: true,
   secondStream: 'refused',
   endsConnectionsMs: null,
+  endsStandalone: false,
   forgetsAtMs: null,
   pings: false,
   repeats: false,
@@ -50,6 +53,7 @@ export function traitsOf(seed: number): ServerTraits {
     endsConnectionsMs: endsConnections
       ? CONNECTION_MS.least + number('connection', CONNECTION_MS.range)
       : null,
+    endsStandalone: !isOldest && oneIn(8, 'ends-standalone'),
     forgetsAtMs: oneIn(6, 'forgets') ? number('forgets-at', LONGEST_RUN_MS) : null,
     pings: oneIn(4, 'pings'),
     repeats: oneIn(5, 'repeats'),
