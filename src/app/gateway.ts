@@ -1,5 +1,6 @@
 /** A gateway, created from its configuration: started, drained, closed. */
 import type { IncomingMessage } from 'node:http';
+import { inBackground } from '../lib/background.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { pathOf } from '../lib/http.ts';
 import type { Config } from '../config/schema.ts';
@@ -150,7 +151,7 @@ export async function openGateway(
 
   replica.directory?.onLeaseRestored(() => {
     for (const { tasks, server } of routes.latest) {
-      void tasks?.claimAgain();
+      inBackground(tasks?.claimAgain());
       server.claimHomesAgain();
     }
   });
@@ -198,7 +199,7 @@ export async function openGateway(
       const prepared = await generations.prepare(next);
       return {
         commit: () => {
-          if (readiness.isDraining) return void generations.abandon(prepared);
+          if (readiness.isDraining) return inBackground(generations.abandon(prepared));
           // Nobody may have asked so far.
           readiness.isReady();
           generations.commit(prepared);

@@ -2,6 +2,7 @@
  * Notifications of the server on their way to the client that waits. A client that reads slowly misses some of them,
  * since the stream of the server cannot wait for one client.
  */
+import { inBackground } from '../lib/background.ts';
 import type { Closed } from '../lib/clock.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import { numberOf, type JsonObject } from '../protocol/json.ts';
@@ -108,11 +109,13 @@ export class LossyLeg implements Leg {
     }
     if (this.#isWaiting) return;
     this.#isWaiting = true;
-    void backlog.then(() => {
-      this.#isWaiting = false;
-      // If the client is behind again, the next notification tries once more.
-      if (this.#leg.backlog === null) this.#catchUp();
-    });
+    inBackground(
+      backlog.then(() => {
+        this.#isWaiting = false;
+        // If the client is behind again, the next notification tries once more.
+        if (this.#leg.backlog === null) this.#catchUp();
+      }),
+    );
   }
 
   /** Sends what was kept, before the reply. @returns what the client missed, or `null` */

@@ -1,4 +1,5 @@
 /** The tools of a server as one caller sees them, and which of them demand a task: both are cached. */
+import { inBackground } from '../lib/background.ts';
 import type { Clock, Closed } from '../lib/clock.ts';
 import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { clientKey } from './list-cache.ts';
@@ -54,10 +55,12 @@ export class ToolCatalogue {
     if (lookup !== undefined && clock.elapsed() - lookup.atMs < ttlMs) return lookup.tools;
     const tools = this.#look(request).catch(() => new Map<string, JsonObject>());
     this.#lookups.set(key, { tools, atMs: clock.elapsed() });
-    void tools.then(({ size }) => {
-      // An empty list is not cached: the next call asks again.
-      if (size === 0 && this.#lookups.get(key)?.tools === tools) this.#lookups.delete(key);
-    });
+    inBackground(
+      tools.then(({ size }) => {
+        // An empty list is not cached: the next call asks again.
+        if (size === 0 && this.#lookups.get(key)?.tools === tools) this.#lookups.delete(key);
+      }),
+    );
     return tools;
   }
 

@@ -1,4 +1,5 @@
 /** `mrtr-gateway [serve]`: runs a gateway until a signal or a failure ends it. */
+import { inBackground, onDefect } from '../lib/background.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { adviseOn } from '../config/load/advice.ts';
@@ -45,15 +46,16 @@ export async function serve(
   // If the reader of the log goes away, calls must not end. The log cannot report it.
   for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {});
   const log = logFor(config, host);
+  const stopLogging = logDefects(log);
   const code = await new Promise<ExitCode>((finish) => {
-    for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
-      host.on(event, (reason) => {
-        log.event('gateway.crashed', { problem: describe(reason) });
-        finish(EXIT.internal);
-      });
-    }
-    void run({ config, host, log, start, source, clock }, finish);
+    const crash = (reason: unknown) => {
+      log.event('gateway.crashed', { problem: describe(reason) });
+      finish(EXIT.internal);
+    };
+    for (const event of ['uncaughtException', 'unhandledRejection'] as const) host.on(event, crash);
+    run({ config, host, log, start, source, clock }, finish).catch(crash);
   });
+  stopLogging();
   log.event('gateway.stopped', { code });
   return code;
 }
@@ -99,13 +101,13 @@ async function run(
       }));
     if (isInForce === true) risks.tell(loaded);
   };
-  host.on('SIGHUP', () => (isReloadable ? void reload() : stop(EXIT.hungUp)));
+  host.on('SIGHUP', () => (isReloadable ? inBackground(reload()) : stop(EXIT.hungUp)));
   const atStart = risks.of(config);
   try {
     gateway = await start(config, { log });
     risks.tell(atStart);
-    void gateway.failure?.then(fail);
-    source?.file.watch(() => void reload());
+    inBackground(gateway.failure?.then(fail));
+    source?.file.watch(() => inBackground(reload()));
     if (host.stdout.isTTY === true) host.stdout.write(`${banner(gateway, config)}\n`);
   } catch (error) {
     if (!(error instanceof StartFailure)) return fail(error);
@@ -205,6 +207,13 @@ function banner({ url }: Gateway, { routes }: Config): string {
 }
 
 /** Describes an error that nobody caught, with its first place in the code. */
+/** Logs each defect that does not end the process. @returns a function that ends that */
+export function logDefects(log: Log): () => void {
+  return onDefect(({ error, ...where }) =>
+    log.event('gateway.defect', { ...where, problem: describe(error) }),
+  );
+}
+
 export function describe(reason: unknown): string {
   if (!(reason instanceof Error)) return String(reason);
   const where = /^\s+at .*$/m.exec(reason.stack ?? '')?.[0].trim() ?? '';

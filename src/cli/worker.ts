@@ -2,10 +2,11 @@
 import type { Socket } from 'node:net';
 import { readConfig, type FromWorker, type ToWorker } from '../app/workers/messages.ts';
 import { Worker } from '../app/workers/worker.ts';
+import { inBackground } from '../lib/background.ts';
 import { StartFailure } from '../lib/program.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './arguments.ts';
-import { describe, logFor } from './serve.ts';
+import { describe, logDefects, logFor } from './serve.ts';
 
 /** The channel to the primary. */
 export interface Channel {
@@ -21,7 +22,8 @@ export function runWorker(host: Host, channel: Channel): Promise<ExitCode> {
   for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {});
   // A terminal or a supervisor can signal all processes at once. Only the primary decides what that means.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.on(signal, () => {});
-  return new Promise((finish) => {
+  let stopLogging = () => {};
+  const ended = new Promise<ExitCode>((finish) => {
     channel.onClose(() => finish(EXIT.internal));
     let worker: Worker | null = null;
     channel.onMessage((message, socket) => {
@@ -35,7 +37,8 @@ export function runWorker(host: Host, channel: Channel): Promise<ExitCode> {
       for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
         host.on(event, crash);
       }
-      worker = new Worker(message, config, (text) => void channel.send(text), { log });
+      stopLogging = logDefects(log);
+      worker = new Worker(message, config, (text) => inBackground(channel.send(text)), { log });
       worker.run().then(
         () => finish(EXIT.ok),
         async (error: unknown) => {
@@ -47,4 +50,5 @@ export function runWorker(host: Host, channel: Channel): Promise<ExitCode> {
       );
     });
   });
+  return ended.finally(() => stopLogging());
 }

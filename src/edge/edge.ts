@@ -5,6 +5,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { inBackground } from '../lib/background.ts';
 import { callFailure, reasonOf } from '../model/failures.ts';
 import {
   traceOf,
@@ -157,7 +158,7 @@ export class ModernEndpoint {
         const responded = this.#respond(rawHeaders, response, read.request, served, passThrough);
         const over = responded.catch((error: unknown) => this.#fail(response, error, served));
         // Without a reply, the client has left.
-        if (span !== null) void over.finally(() => span.end(null));
+        if (span !== null) inBackground(over.finally(() => span.end(null)));
         return true;
       }
     }

@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import type { createLocalJWKSet, JSONWebKeySet, JWTVerifyGetKey } from 'jose';
+import { vitalWork } from '../lib/background.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { loadedOnce } from '../lib/once.ts';
 import { fetchJson } from './fetch-json.ts';
@@ -120,7 +121,7 @@ export class KeySet {
       this.#retryMs = Math.min(nextMs * 2, MAX_RETRY_MS);
       onFailure(error instanceof Error ? error.message || error.name : String(error));
     }
-    if (!this.#closed) this.#timer = clock.setTimer(nextMs, () => void this.#read());
+    if (!this.#closed) this.#timer = clock.setTimer(nextMs, () => vitalWork(this.#read()));
   }
 
   async #load(): Promise<unknown> {

@@ -8,6 +8,7 @@ import type {
   RateLimiterRedis,
   RateLimiterRes,
 } from 'rate-limiter-flexible';
+import { inBackground } from '../lib/background.ts';
 import { sha256 } from '../lib/crypto.ts';
 
 /** How many requests are let through in a time. */
@@ -73,7 +74,7 @@ export class RateLimit {
   #remember(digest: string, memory: RateLimiterMemory): void {
     if (this.#keys.has(digest)) return;
     if (this.#keys.size >= this.#maxKeys) {
-      for (const key of this.#keys) void memory.delete(key);
+      for (const key of this.#keys) inBackground(memory.delete(key));
       this.#keys.clear();
     }
     this.#keys.add(digest);

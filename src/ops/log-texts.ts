@@ -10,6 +10,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.calls_lost': 'warn',
   'gateway.homes_apart': 'warn',
   'gateway.crashed': 'fatal',
+  'gateway.defect': 'error',
   'gateway.start_failed': 'fatal',
   'gateway.port_in_use': 'warn',
   'log.dropped': 'warn',
@@ -84,6 +85,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.port_in_use':
     'another process listens on the default port, so the gateway uses the next free one; set another with the flag',
   'gateway.crashed': 'a defect of the gateway: the process ends',
+  'gateway.defect':
+    'a defect of the gateway in one call, or in other work: that ends, and the process goes on. Please report it',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',
   audit: 'questions were answered',

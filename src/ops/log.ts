@@ -38,6 +38,7 @@ export interface LogEvents {
   'gateway.calls_lost': { calls: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
+  'gateway.defect': { route?: string; call?: string; problem: string };
   'gateway.start_failed': { code: string; problem: string };
   'gateway.port_in_use': { flag: string; port: number; instead: number };
   /** `lines`: how many were not written, since the reader of the log was behind. */

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream';
 import type replyFrom from '@fastify/reply-from';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { inBackground } from '../lib/background.ts';
 import { BODY_TOO_LARGE } from '../edge/response-writer.ts';
 import type { OnRefused, PassThroughOptions } from './options.ts';
 import {
@@ -186,13 +187,19 @@ export class PassThroughForwarder {
           onToken(reply.statusCode, given === undefined ? null : String(given));
         }
         if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
-        void onRefused().then((serveInstead) => {
-          if (serveInstead === null) return passOn(stream);
-          drop(stream);
-          reply.hijack();
-          onBegin();
-          serveInstead();
-        });
+        inBackground(
+          onRefused().then((serveInstead) => {
+            if (serveInstead === null) return passOn(stream);
+            drop(stream);
+            reply.hijack();
+            onBegin();
+            serveInstead();
+          }),
+          () => {
+            drop(stream);
+            reply.raw.destroy();
+          },
+        );
       },
       onError: (_reply, { error }) => {
         this.#fail(reply, error);

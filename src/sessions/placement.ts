@@ -3,6 +3,7 @@
  * that all of them share, and keeps the session there, sealed: when that process is gone, the next one goes on with
  * the same session. Credentials are never kept.
  */
+import { inBackground } from '../lib/background.ts';
 import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import type { ClaimStore } from '../model/directory.ts';
@@ -177,7 +178,7 @@ export class HomePlacement {
   }
 
   #renewAll(): void {
-    void this.claimAgain();
+    inBackground(this.claimAgain());
     this.#renewal = null;
     if (this.#held.size > 0) this.#renewLater();
   }

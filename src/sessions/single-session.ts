@@ -2,6 +2,7 @@
  * The one session with a server that broadcasts. It carries one call at a time, over all
  * callers: only then is it clear which call a message belongs to that has no id of the gateway.
  */
+import { inBackground } from '../lib/background.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
@@ -183,7 +184,7 @@ export class SingleSession {
       this.#current.uses.stop();
       this.#current = null;
     }
-    void session.close();
+    inBackground(session.close());
   }
 }
 

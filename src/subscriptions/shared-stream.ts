@@ -2,6 +2,7 @@
  * One session with a legacy server whose notifications feed many listeners. It opens for the first
  * listener, is replaced if it is lost while there are listeners, and closes after the last one.
  */
+import { inBackground } from '../lib/background.ts';
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
@@ -121,7 +122,7 @@ export class SharedStream {
       uris.map(async (uri) => {
         counted.add(uri);
         const subscribed = (await this.#soon(this.#watched.join(uri))) === true;
-        if (!subscribed && counted.delete(uri)) void this.#watched.leave(uri);
+        if (!subscribed && counted.delete(uri)) inBackground(this.#watched.leave(uri));
         return subscribed;
       }),
     );
@@ -194,7 +195,7 @@ export class SharedStream {
       if (this.#over.signal.aborted) throw noListeners();
       try {
         const connection = await this.#open();
-        void this.#settleIn(connection);
+        inBackground(this.#settleIn(connection));
         return connection;
       } catch (error) {
         failure = asUpstreamFailure(error, false);
@@ -254,7 +255,7 @@ export class SharedStream {
     this.#over.abort();
     this.#catchUpTimer?.cancel();
     this.#options.onEnd();
-    void this.#soon(told).then(() => this.#drop());
+    inBackground(this.#soon(told).then(() => this.#drop()));
   }
 
   /** Waits for the server, but not for long. */

@@ -2,6 +2,7 @@
  * `subscriptions/listen` in front of a legacy server. Each listener joins a stream that it can share, and
  * stays until its client leaves or the gateway ends it with a result.
  */
+import { inBackground } from '../lib/background.ts';
 import type { Clock } from '../lib/clock.ts';
 import { requestFailure, STOPPING_FOR_REQUEST, TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Failure, Leg } from '../model/request.ts';
@@ -70,7 +71,7 @@ export class Subscriptions {
     const giveBack = quota.take(request.caller.principalKey);
     if (giveBack === null) return TOO_MANY;
     // The place is taken until the connection closes.
-    void leg.over.then(giveBack);
+    inBackground(leg.over.then(giveBack));
     const tasks = await this.#tasksOf(request);
     if ('error' in tasks) return { kind: 'failed', failure: tasks };
     // While its tasks were looked up, all listeners may have been ended.
@@ -122,7 +123,7 @@ export class Subscriptions {
   #follow(request: EdgeRequest, taskId: string, listener: Listener): void {
     const tell = (params: JsonObject) => listener.tell('notifications/tasks', params);
     const stop = this.#options.tasks?.follow(request, taskId, tell);
-    void listener.ended.then(stop);
+    inBackground(listener.ended.then(stop));
   }
 
   #streamFor(request: EdgeRequest): SharedStream {

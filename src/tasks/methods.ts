@@ -1,4 +1,5 @@
 /** The methods of the tasks extension, over the tasks of a route. */
+import { inBackground } from '../lib/background.ts';
 import { TASKS_NOT_DECLARED } from '../model/failures.ts';
 import {
   legWithoutNotifications,
@@ -68,7 +69,7 @@ export function followedTasks(tasks: Tasks) {
     /** @returns a function that ends it */
     follow: (request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void) => {
       const ended = new AbortController();
-      void follow(tasks, request, taskId, ended.signal, tell);
+      inBackground(follow(tasks, request, taskId, ended.signal, tell));
       return () => ended.abort();
     },
   };

@@ -2,7 +2,9 @@
  * A task at the replica that has it. It stands in for the client of its call: it waits for the call, shows its questions,
  * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
  */
+import { inBackground, reportDefect } from '../lib/background.ts';
 import { sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
+import { callFailure } from '../model/failures.ts';
 import type { Caller, Failure, CallReply, Leg, WaitingTask } from '../model/request.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
@@ -39,6 +41,7 @@ const MIN_POLL_INTERVAL_MS = 500;
 /** Of what a server says of its progress, in UTF-16 code units: the record of the task has to hold it. */
 const MAX_STATUS_CHARACTERS = 64 * 1024;
 const PROGRESS_TOKEN = 'task';
+const DEFECT = callFailure('internal_error', 'unknown', 'Internal error');
 
 export class RunningTask implements WaitingTask {
   readonly #options: RunningTaskOptions;
@@ -106,12 +109,12 @@ export class RunningTask implements WaitingTask {
 
   /** Waits for the call from here on. */
   begin(): void {
-    void this.#wait();
+    inBackground(this.#wait());
   }
 
   moved(): void {
     if (this.#waiting !== null) this.#hasMoved = true;
-    else void this.#wait();
+    else inBackground(this.#wait());
   }
 
   learned({ ttlMs, pollIntervalMs, statusMessage }: ServerTask): void {
@@ -208,8 +211,17 @@ export class RunningTask implements WaitingTask {
     return this.#saver.keep();
   }
 
-  /** Waits for the call until it asks or ends. @returns the failure of answers that do not fit, or were not taken */
-  async #wait(): Promise<Failure | null> {
+  /** Waits for the call until it asks or ends; a defect ends the task. @returns the failure of answers that do not fit, or were not taken */
+  #wait(): Promise<Failure | null> {
+    return this.#untilShown().catch((error: unknown) => {
+      this.#stopCall();
+      this.#change({ state: { status: 'failed', error: DEFECT.error }, retry: null });
+      reportDefect({ error });
+      return DEFECT;
+    });
+  }
+
+  async #untilShown(): Promise<Failure | null> {
     const { calls } = this.#options;
     let failure: Failure | null = null;
     /** The same, until the call shows that it goes on without the answers: then it has not ended with them. */
@@ -312,7 +324,8 @@ export class RunningTask implements WaitingTask {
     const isHere = request !== null && calls.cancelHere(request, request.requestState);
     this.#waiting?.abort();
     if (request === null || isHere) return;
-    void stopElsewhere(calls, clock, request).then((isStopped) => isStopped || onNotStopped());
+    const stopped = stopElsewhere(calls, clock, request);
+    inBackground(stopped.then((isStopped) => isStopped || onNotStopped()));
   }
 
   /**
@@ -326,7 +339,7 @@ export class RunningTask implements WaitingTask {
     if (retry === null || waiting === null) return;
     if (end?.state.status === 'cancelled') return waiting.abort();
     const { calls, clock } = this.#options;
-    void endLeg(calls, clock, this.#requestOf(retry), this.#served);
+    inBackground(endLeg(calls, clock, this.#requestOf(retry), this.#served));
   }
 
   /** The time of the task is over: nothing of it is left. */
@@ -334,7 +347,7 @@ export class RunningTask implements WaitingTask {
     const { key, store } = this.#options;
     this.cancel();
     this.#goAway();
-    void store?.forget(key);
+    inBackground(store?.forget(key));
   }
 
   #goAway(): void {

@@ -1,4 +1,5 @@
 /** The claims that this process has of its tasks. A new epoch shows that a claim was lost, maybe to another replica. */
+import { inBackground } from '../lib/background.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { TaskStore } from './store.ts';
@@ -42,7 +43,7 @@ export class TaskClaims {
     const isOurs = isUnchanged || !(await store.has(key));
     if (isHere()) this.#epochs.set(key, claim.epoch);
     // Nobody would give this claim back: what went away has given back the one before.
-    else void store.release(key, claim.epoch);
+    else inBackground(store.release(key, claim.epoch));
     return isOurs;
   }
 
@@ -67,6 +68,6 @@ export class TaskClaims {
   release(store: TaskStore | null, key: TaskKey): void {
     const epoch = this.#epochs.get(key);
     this.#epochs.delete(key);
-    if (epoch !== undefined) void store?.release(key, epoch);
+    if (epoch !== undefined) inBackground(store?.release(key, epoch));
   }
 }

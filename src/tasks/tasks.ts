@@ -2,6 +2,7 @@
  * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does that
  * in its place. It lives with its call, and any replica serves its client.
  */
+import { inBackground } from '../lib/background.ts';
 import { sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import type { Quota } from '../lib/counts.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
@@ -265,14 +266,14 @@ export class Tasks implements TaskEngine {
     // The replica that had it could change it until the claim.
     const record = await store.find(key).catch((error: unknown) => {
       // Nobody would serve the task, or give the claim back.
-      if (!this.#tasks.has(key)) void store.release(key, epoch);
+      if (!this.#tasks.has(key)) inBackground(store.release(key, epoch));
       throw error;
     });
     // Another request may have claimed it meanwhile.
     let task = this.#tasks.get(key);
     if (task === undefined) {
       if (record === null || isTaskOver(record.state) || this.#isStopping) {
-        void store.release(key, epoch);
+        inBackground(store.release(key, epoch));
         return record && { type: 'over', record };
       }
       task = this.#takeOver(key, record, request);

@@ -1,4 +1,5 @@
 /** One legacy server behind a route: opens sessions, once its greeting has shown how. */
+import { inBackground } from '../lib/background.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import { Turns } from '../lib/turns.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
@@ -120,7 +121,7 @@ export class Upstream implements LegacyServer {
   }
 
   askAgain(headers: CallerHeaders): void {
-    void this.#greetings.askAgain(headers);
+    inBackground(this.#greetings.askAgain(headers));
   }
 
   doubt(): boolean {
@@ -224,7 +225,7 @@ export class Upstream implements LegacyServer {
   async #describe(request: SessionRequest): Promise<InitializeResult> {
     const options = { ...this.#sessionOptions(request), standaloneStream: false };
     const session = await Session.open(this.#connect('streamable-http'), options, this.#clock);
-    void session.close();
+    inBackground(session.close());
     return session.initializeResult;
   }
 

@@ -1,4 +1,5 @@
 /** Requests that wait for the server, as a greeting or a list can for long. A process that stops replies to them first. */
+import { inBackground } from '../../lib/background.ts';
 import { Members } from '../../lib/containers.ts';
 import { STOPPING_FOR_REQUEST } from '../../model/failures.ts';
 import type { CallReply } from '../../model/request.ts';
@@ -11,10 +12,13 @@ export class PendingRequests {
 
   /** Returns what the work results in, or `ifStopped` if the process stops before. Rejects as the work does. */
   add<Result>(work: Promise<Result>, ifStopped: Result): Promise<Result> {
-    if (this.#isStopped) return Promise.resolve(ifStopped);
+    if (this.#isStopped) {
+      inBackground(work);
+      return Promise.resolve(ifStopped);
+    }
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const place = this.#pending.add(() => resolve(ifStopped));
-    void work.then(resolve, reject).finally(() => place.leave());
+    inBackground(work.then(resolve, reject).finally(() => place.leave()));
     return promise;
   }
 

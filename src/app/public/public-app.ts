@@ -4,6 +4,7 @@
  */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { inBackground } from '../../lib/background.ts';
 import { WITHOUT_SCHEMAS, isLoopbackHost, pathOf } from '../../lib/http.ts';
 import { publicPaths } from '../../config/schema.ts';
 import { Guard } from '../../edge/http/guard.ts';
@@ -69,7 +70,7 @@ export async function createPublicApp(
   let open = 0;
   let isRetired = false;
   const closeIfOver = () => {
-    if (isRetired && open === 0) void app.close();
+    if (isRetired && open === 0) inBackground(app.close());
   };
   return {
     serve: (request, response) => {

@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { publicPaths, type Config, type RouteConfig } from '../../config/schema.ts';
 import { Identity } from '../../identity/identity.ts';
+import { inBackground } from '../../lib/background.ts';
 import { sleep } from '../../lib/clock.ts';
 import { FAILURES } from '../../model/failures.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
@@ -185,7 +186,7 @@ export class Generations {
     this.#routes.former.add(route);
     const hasPaths = next && isDeepStrictEqual(publicPaths(next.config), publicPaths(route.config));
     // Retries come to the route that has its id and its paths, if there is one.
-    void this.#forgetLater(route, hasPaths ? MIN_FORMER_MS : route.longestCallMs);
+    inBackground(this.#forgetLater(route, hasPaths ? MIN_FORMER_MS : route.longestCallMs));
   }
 
   /** Forgets a former route when no client can have anything of it, here or at another replica. */

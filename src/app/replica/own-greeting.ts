@@ -2,6 +2,7 @@
  * What a server said of itself to the gateway, for clients whom the server itself does not tell in time. It is kept in Redis
  * over restarts, sealed: `instructions` can be private.
  */
+import { inBackground } from '../../lib/background.ts';
 import { sha256 } from '../../lib/crypto.ts';
 import type { Directory } from '../../model/directory.ts';
 import { greetingId, type GreetingId } from '../../protocol/ids.ts';
@@ -92,6 +93,6 @@ export function ownGreetingOf(
   const ring = sealKeys.ring('greeting');
   const id = greetingId(`greeting:${sha256(JSON.stringify([route, server]))}`);
   const own = new OwnGreeting({ store: directory, ring, audience, id });
-  void own.load();
+  inBackground(own.load());
   return own;
 }

@@ -7,6 +7,7 @@ import { listenAt } from '../listen.ts';
 import type { RedisDirectory } from '../../replicas/directory/redis-directory.ts';
 import { DirectoryUnavailable, type ClaimStore, type Directory } from '../../model/directory.ts';
 import type { FleetClock } from '../../replicas/directory/fleet-clock.ts';
+import { inBackground } from '../../lib/background.ts';
 import type { OpenResponses } from '../../lib/http.ts';
 import type { Log } from '../../ops/log.ts';
 import { randomId } from '../../lib/crypto.ts';
@@ -88,7 +89,7 @@ export async function joinReplicas(
     const { address, siblingAddress } = await relay.start();
     const owner = address === null ? name : { ...name, address };
     directory = await openDirectory(config, owner, services);
-    siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
+    siblings?.onEnd((boot) => inBackground(directory?.endLease(boot).catch(() => {})));
     return {
       owner,
       siblingAddress,

@@ -14,6 +14,7 @@ import type {
   ServerKind,
   SessionCapacityOptions,
 } from '../../upstream/legacy-server.ts';
+import { inBackground } from '../../lib/background.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { ownGreetingOf, type OwnGreeting } from '../replica/own-greeting.ts';
 import type { SharedServices } from '../shared-services.ts';
@@ -93,7 +94,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     log,
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
-  const claimHomesAgain = () => void placement?.claimAgain();
+  const claimHomesAgain = () => inBackground(placement?.claimAgain());
   return { upstream, http, pool, availability, ownGreeting, listeners, use, claimHomesAgain };
 }
 

@@ -3,6 +3,7 @@
  * tells each of the others, sums their counts and metrics, and drains them together.
  */
 import type { Config } from '../../config/schema.ts';
+import { inBackground, vitalWork } from '../../lib/background.ts';
 import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { LiveSnapshot } from '../../ops/live/snapshot.ts';
@@ -248,7 +249,8 @@ class Primary {
       this.#config = config;
       this.#options.log.setLevel?.(config.log.level);
       for (const worker of workers) worker.commit(config);
-      for (const worker of this.#serving()) if (worker.isFollowing) void this.#catchUp(worker);
+      for (const worker of this.#serving())
+        if (worker.isFollowing) inBackground(this.#catchUp(worker));
     };
     return { commit, abandon };
   }
@@ -271,11 +273,11 @@ class Primary {
     this.#counts.leave(number);
     if (sibling !== null) this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
     if (this.#phase !== 'running') return;
-    void this.#metrics.workerEnded(number);
+    inBackground(this.#metrics.workerEnded(number));
     const { clock, log } = this.#options;
     const restartMs = this.#restarts.next(clock.elapsed());
     log.event('worker.ended', { worker: number, pid, problem, restartMs });
-    if (restartMs === null) void this.#giveUp();
+    if (restartMs === null) vitalWork(this.#giveUp());
     else clock.setTimer(restartMs, () => this.#replace(number));
   }
 

@@ -1,4 +1,5 @@
 /** The client's side of a call: legs come, wait, get notifications, and get their reply. */
+import { inBackground } from '../../lib/background.ts';
 import { CALL_CANCELLED, TOO_MANY_RETRIES } from '../../model/failures.ts';
 import { illFormedAnswer } from '../../model/question-failures.ts';
 import type { CallReply, EdgeRequest, Leg, WaitingTask } from '../../model/request.ts';
@@ -135,7 +136,7 @@ export function backlogOf(call: CallData): Promise<void> | null {
       resolve();
     };
     listeners.add(go);
-    for (const backlog of backlogs) void backlog.then(go);
+    for (const backlog of backlogs) inBackground(backlog.then(go));
   });
 }
 

@@ -2,6 +2,7 @@
  * The exchange of a call with its server: the leased session and the request in flight. What is still being
  * opened when the call is over is freed once it is there.
  */
+import { inBackground } from '../../lib/background.ts';
 import { timeLeftMs } from '../../lib/clock.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
@@ -155,7 +156,7 @@ export function freeExchange(call: CallData, isClean: boolean): void {
   const isReusable = isClean && !call.isTainted;
   const lease = detachExchange(call);
   if (call.closing === null) lease?.giveBack(isReusable);
-  else void call.closing.then((isTaken) => lease?.giveBack(isReusable && isTaken));
+  else inBackground(call.closing.then((isTaken) => lease?.giveBack(isReusable && isTaken)));
 }
 
 async function cancel(

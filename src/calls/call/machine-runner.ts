@@ -11,6 +11,7 @@ import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { showEarly } from './asked.ts';
 import { acceptRetry, endHold, offerTask, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
+import { workFor } from './defects.ts';
 import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
 import { endWork, logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
@@ -111,9 +112,9 @@ function carryOut(call: CallData, effect: Effect): void {
     case 'reply':
       return replyToLegs(call, effect.legs, effect.reply);
     case 'post':
-      return void postAnswers(call, effect.leg, effect.requests);
+      return workFor(call, postAnswers(call, effect.leg, effect.requests));
     case 'callAgain':
-      return void callAgain(call, effect.leg);
+      return workFor(call, callAgain(call, effect.leg));
     case 'closeOut':
       return closeOut(call, effect.requests);
     case 'cancelUpstream':

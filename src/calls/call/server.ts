@@ -23,6 +23,7 @@ import type { LegId, OpenRequest } from '../machine/states.ts';
 import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
 import { backlogOf, notifyLegs, offerTask } from './client.ts';
 import { legOf, type CallData } from './data.ts';
+import { workFor } from './defects.ts';
 import {
   leaveExchange,
   freeExchange,
@@ -52,12 +53,12 @@ const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {
  * @param freshSession whether a session that was used before must not be taken
  */
 export function launch(call: CallData, freshSession: boolean): void {
-  void sendRequest(call, freshSession, listenFor(call));
+  workFor(call, sendRequest(call, freshSession, listenFor(call)));
 }
 
 /** Resumes the stream of a call that another replica had, with these questions still open. */
 export function reattach(call: CallData, resume: ResumePoint, open: readonly OpenRequest[]): void {
-  void resumeExchange(call, resume, open, listenFor(call, true));
+  workFor(call, resumeExchange(call, resume, open, listenFor(call, true)));
 }
 
 /** Makes a call again whose URLs were visited, in the same session if it lives. */
@@ -194,7 +195,7 @@ class EventFeeder implements CallListener {
     if (!this.isCurrent) return;
     this.#breaks += 1;
     this.#call.feed({ type: 'interrupted' });
-    void leaveIfNotOurs(this.#call);
+    workFor(this.#call, leaveIfNotOurs(this.#call));
   }
 
   resumed(): void {
@@ -203,10 +204,13 @@ class EventFeeder implements CallListener {
     const { headers } = this.#call.request.caller;
     const breaks = this.#breaks;
     // A server drops a question that belongs to no request while this stream is not open.
-    void session.openStandaloneStream(headers).then(() => {
-      // If the stream of the call has broken meanwhile, it is not open, and is being resumed again.
-      if (breaks === this.#breaks) this.#feedResumed();
-    });
+    workFor(
+      this.#call,
+      session.openStandaloneStream(headers).then(() => {
+        // If the stream of the call has broken meanwhile, it is not open, and is being resumed again.
+        if (breaks === this.#breaks) this.#feedResumed();
+      }),
+    );
   }
 
   lost(failure: UpstreamFailure): void {

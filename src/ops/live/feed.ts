@@ -1,4 +1,5 @@
 /** Takes snapshots while somebody looks: one for all viewers, and none if there are none. */
+import { inBackground } from '../../lib/background.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { LiveSnapshot } from './snapshot.ts';
 
@@ -42,8 +43,8 @@ export class LiveFeed {
   watch(viewer: Viewer): (() => void) | null {
     if (this.#isClosed || this.#viewers.size >= MAX_VIEWERS) return null;
     this.#viewers.add(viewer);
-    void this.#show([viewer]);
-    this.#timer ??= this.#clock.setTimer(TICK_MS, () => void this.#tick());
+    inBackground(this.#show([viewer]));
+    this.#timer ??= this.#clock.setTimer(TICK_MS, () => inBackground(this.#tick()));
     return () => {
       this.#viewers.delete(viewer);
       if (this.#viewers.size > 0) return;
@@ -63,7 +64,7 @@ export class LiveFeed {
     await this.#show(this.#viewers);
     if (this.#viewers.size === 0) return;
     this.#timer?.cancel();
-    this.#timer = this.#clock.setTimer(TICK_MS, () => void this.#tick());
+    this.#timer = this.#clock.setTimer(TICK_MS, () => inBackground(this.#tick()));
   }
 
   async #show(viewers: Iterable<Viewer>): Promise<void> {

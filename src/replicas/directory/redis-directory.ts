@@ -1,4 +1,5 @@
 /** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
+import { inBackground } from '../../lib/background.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { isHomeId } from '../../protocol/ids.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
@@ -93,7 +94,7 @@ export class RedisDirectory implements Directory {
     this.#redis.on('error', (error: unknown) => this.#onError(error));
     this.#redis.on('node error', (error: unknown) => this.#onError(error));
     this.#redis.on('close', () => this.#onUnreachable(this.#lastError));
-    this.#redis.on('ready', () => void this.#renewLease());
+    this.#redis.on('ready', () => inBackground(this.#renewLease()));
     keepConnecting(this.#redis, options.clock, () => this.#started && !this.#closed);
   }
 
@@ -285,9 +286,11 @@ export class RedisDirectory implements Directory {
     this.#renewal = this.#options.clock.setTimer(
       this.#options.renewEveryMs ?? RENEW_EVERY_MS,
       () => {
-        void this.#renewLease().finally(() => {
-          if (!this.#closed) this.#keepLease();
-        });
+        inBackground(
+          this.#renewLease().finally(() => {
+            if (!this.#closed) this.#keepLease();
+          }),
+        );
       },
     );
   }

@@ -7,6 +7,7 @@
 import type { PointerOwner } from '../../seal/pointer.ts';
 import type { Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type RelayOutcome } from '../../model/relay.ts';
+import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import { LineAssembler, readLine, type MessageKind, type RelayMessage } from './messages.ts';
 import {
@@ -70,7 +71,9 @@ export class OutgoingRetry {
     this.#messageAtMs = options.clock.elapsed();
     this.#watchdog = this.#startWatchdog();
     if (options.sendsHeartbeats) {
-      this.#stopHeartbeat = startHeartbeat(options.clock, () => void this.#sendHeartbeat());
+      this.#stopHeartbeat = startHeartbeat(options.clock, () =>
+        inBackground(this.#sendHeartbeat()),
+      );
     }
     leg.closed.addEventListener('abort', this.#onClosed);
     if (leg.closed.aborted) this.#onClosed();
@@ -103,7 +106,7 @@ export class OutgoingRetry {
       case 'ready':
         if (this.#state !== 'waiting') return;
         this.#isConfirmed = true;
-        void this.#options.send('go', text);
+        inBackground(this.#options.send('go', text));
         return;
       case 'piece':
         if (number !== this.#nextPiece) return;
@@ -126,9 +129,11 @@ export class OutgoingRetry {
     this.#watchdog.stop();
     this.#stopHeartbeat();
     this.#resolve(outcome);
-    this.#stopHeartbeat = startHeartbeat(this.#options.clock, () => void this.#sendAgain());
+    this.#stopHeartbeat = startHeartbeat(this.#options.clock, () =>
+      inBackground(this.#sendAgain()),
+    );
     this.#endAfter(RETURN_TIMEOUT_MS);
-    void this.#sendAgain();
+    inBackground(this.#sendAgain());
   }
 
   /** Asks the owner to tell the client to retry, since this process stops. Gives up if the owner does not reply. */
@@ -138,9 +143,9 @@ export class OutgoingRetry {
     if (!this.#isConfirmed) return this.end(released);
     const { clock, send } = this.#options;
     this.#stopHeartbeat();
-    this.#stopHeartbeat = startHeartbeat(clock, () => void send('release'));
+    this.#stopHeartbeat = startHeartbeat(clock, () => inBackground(send('release')));
     this.#timer = clock.setTimer(RELEASE_TIMEOUT_MS, () => this.giveUp(released));
-    void send('release');
+    inBackground(send('release'));
   }
 
   /** Ends the retry: the owner replied or does not have the call, or nobody waits any more. */
@@ -192,7 +197,7 @@ export class OutgoingRetry {
   }
 
   readonly #onClosed = (): void => {
-    void this.#options.send('closed');
+    inBackground(this.#options.send('closed'));
     this.end(CLIENT_LEFT);
   };
 

@@ -2,6 +2,7 @@
  * The relay for replicas that cannot reach each other: messages go through queues in Redis. It is slower than HTTP,
  * and behaves the same.
  */
+import { inBackground, vitalWork } from '../../lib/background.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, tooLarge, type Relay, type RelayOutcome } from '../../model/relay.ts';
@@ -71,10 +72,12 @@ export class RedisRelay {
     this.#incoming = new IncomingRetries(options);
     const { queue, ring, audience, boot, maxBodyBytes } = options;
     const maxBytes = Math.max(maxRetryBytes(maxBodyBytes), MAX_PIECE_BYTES);
-    void queue.read((sealed) => {
-      const message = openMessage(ring, { audience, key: boot }, sealed, maxBytes);
-      if (message !== null) this.#receive(message);
-    });
+    vitalWork(
+      queue.read((sealed) => {
+        const message = openMessage(ring, { audience, key: boot }, sealed, maxBytes);
+        if (message !== null) this.#receive(message);
+      }),
+    );
   }
 
   /** Creates the relay from a route to the same route of the other replicas. */
@@ -139,9 +142,9 @@ export class RedisRelay {
     if (outgoing !== undefined) {
       if (outgoing.boot !== message.from) return;
       this.#options.owners.recordMessage(message.from);
-      void outgoing.retry.receive(message);
+      inBackground(outgoing.retry.receive(message));
     } else if (message.kind === 'retry') {
-      void this.#serve(message);
+      inBackground(this.#serve(message));
     } else {
       this.#incoming.receive(message);
     }

@@ -2,6 +2,7 @@
  * Checks whether an upstream can be used: before the gateway listens, and again until it responds. The
  * gateway starts while the upstream is down. It does not start if the upstream responds and is not an MCP server.
  */
+import { vitalWork } from '../../lib/background.ts';
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import type { Log } from '../../ops/log.ts';
 import { spellingsOf } from '../../lib/shown-text.ts';
@@ -114,7 +115,7 @@ export class Availability {
 
   #checkLater(): void {
     if (this.#closed) return;
-    this.#timer = this.#options.clock.setTimer(this.#retryMs, () => void this.#check());
+    this.#timer = this.#options.clock.setTimer(this.#retryMs, () => vitalWork(this.#check()));
     this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
   }
 

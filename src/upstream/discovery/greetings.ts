@@ -1,4 +1,5 @@
 /** Greets a legacy server to find out which transport and era it speaks, and doubts what it found out when that no longer fits. */
+import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
 import {
@@ -230,9 +231,11 @@ export class Greetings {
       : session.close();
     const freed = closed.then(() => sleep(this.#clock, FREED_AFTER_MS));
     this.#leftOpen = freed;
-    void freed.then(() => {
-      if (this.#leftOpen === freed) this.#leftOpen = null;
-    });
+    inBackground(
+      freed.then(() => {
+        if (this.#leftOpen === freed) this.#leftOpen = null;
+      }),
+    );
     if (!isCompared || this.#server.hasOneSession()) await closed;
   }
 

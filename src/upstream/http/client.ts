@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { type Dispatcher, Agent } from 'undici';
+import { inBackground } from '../../lib/background.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { WriteBurst } from '../../lib/http.ts';
 import {
@@ -205,7 +206,7 @@ export class Connections {
 
   #newAgent(): Agent {
     const agent = new Agent(this.#options);
-    if (this.#closed) void agent.destroy();
+    if (this.#closed) inBackground(agent.destroy());
     return agent;
   }
 }

@@ -1,8 +1,9 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
+import { inBackground } from '../../lib/background.ts';
 import { upstreamRequestId, type UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey, isCutTo32Bits } from '../discovery/broadcast-detector.ts';
-import { UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { DroppedMessage, MessageSource, TransportListener } from '../transport/transport.ts';
 import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questions/routing.ts';
 import type { SessionCall } from './session-call.ts';
@@ -187,8 +188,9 @@ export class IncomingMessages implements TransportListener {
     const isFirst = this.#held === null;
     const held = (this.#held ??= new HeldMessages());
     if (held.add(message, source, check?.catch(() => {}) ?? null)) {
-      if (isFirst) void this.#deliverHeld(held);
-      return;
+      if (!isFirst) return;
+      const end = (error: unknown) => this.#session.fail(asUpstreamFailure(error, true));
+      return inBackground(this.#deliverHeld(held), end);
     }
     this.closed(
       new UpstreamFailure(

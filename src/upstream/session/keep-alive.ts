@@ -4,6 +4,7 @@
  * server counts as gone if two pings in a row fail to reach it or get no response. A server over stdio that works on a call may
  * have a single thread, and the end of its process shows by itself. Whoever sends the pings sees that a session is forgotten.
  */
+import { inBackground } from '../../lib/background.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
@@ -57,7 +58,7 @@ export class KeepAlive {
     this.#timer = null;
     const { clock, intervalMs, isDead } = this.#options;
     if (!on || isDead() || this.#refused === this.#renewals) return;
-    this.#timer = clock.setTimer(intervalMs, () => void this.#ping());
+    this.#timer = clock.setTimer(intervalMs, () => inBackground(this.#ping()));
   }
 
   /** New credentials have come: pings are sent again, if those before were refused. */

@@ -1,4 +1,5 @@
 /** One interactive call of a session: its listener, and its open questions. */
+import { inBackground } from '../../lib/background.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
@@ -227,7 +228,9 @@ export class SessionCall implements RequestExchange {
     if (method !== 'roots/list') {
       this.#asksUntilMs = this.#host.clock.elapsed() + (isOnStream ? 0 : ASKS_TOGETHER_MS);
     }
-    if (this.#cancelled !== null) return void this.#closeOut(id, method, this.#cancelled);
+    if (this.#cancelled !== null) {
+      return inBackground(this.#closeOut(id, method, this.#cancelled));
+    }
     this.#startHeartbeat(id, params);
     this.listener.asked(id, method, params);
   }

@@ -2,6 +2,7 @@
  * One event stream of Streamable HTTP, over as many connections as it takes: it is resumed with
  * `Last-Event-ID` when it breaks (transports, "Resumability and Redelivery").
  */
+import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json.ts';
@@ -242,7 +243,7 @@ export class ResumableStream implements ResponseReader {
       const backlog = this.#backlog();
       if (backlog !== null) {
         const exchange = this.#exchange;
-        void backlog.then(() => this.#continue(exchange, messages.slice(taken), id));
+        inBackground(backlog.then(() => this.#continue(exchange, messages.slice(taken), id)));
         // The server is not idle: the gateway does not read.
         this.#idleTimeout?.stop();
         exchange?.pause();

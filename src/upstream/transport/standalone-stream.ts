@@ -2,6 +2,7 @@
  * The stream of Streamable HTTP for messages that belong to no request. There is one at a time. When it
  * breaks it is opened again, and callers that need it wait a moment for that.
  */
+import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
 import type { HeldHeads } from '../discovery/held-heads.ts';
@@ -127,7 +128,7 @@ export class StandaloneStream implements StreamOwner {
 
   #connect(stream: ResumableStream): OpeningAttempt {
     const attempt = this.#newAttempt();
-    void this.#tryAgain(stream, attempt);
+    inBackground(this.#tryAgain(stream, attempt));
     return attempt;
   }
 

@@ -4,6 +4,7 @@ import { serve, type ConfigSource, type Start } from '../../../src/cli/serve.ts'
 import type { Config } from '../../../src/config/schema.ts';
 import { configFromFlags } from '../../../src/config/load/from-flags.ts';
 import type { Gateway } from '../../../src/app/gateway.ts';
+import { reportDefect } from '../../../src/lib/background.ts';
 import { StartFailure, type StartFailureCode } from '../../../src/lib/program.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { testHost } from './test-host.ts';
@@ -219,6 +220,27 @@ describe('what is risky', () => {
     const { host } = await serving({ config: { ...config, identity }, source });
     expect(risks(host)).toMatchObject([line('routes[0].upstream.authorization')]);
   });
+});
+
+// Rule start-4: A defect in one call, or in other work that nobody waits for, is a line in the log (`gateway.defect`). It ends that call
+// with -32603 `internal_error`, or that task, and neither the process nor other calls.
+test('a defect in work that nobody waits for is a log line, and the gateway goes on', async () => {
+  const { host, gateway, drained, code } = await serving();
+  reportDefect({ error: new TypeError('oops'), route: 'mcp', call: 'one' });
+  host.emit('SIGTERM');
+  expect(gateway.drain).toHaveBeenCalledOnce();
+  drained.resolve();
+  expect(await code).toBe(EXIT.ok);
+  expect(host.log()).toMatchObject([
+    {
+      level: 'error',
+      event: 'gateway.defect',
+      route: 'mcp',
+      call: 'one',
+      problem: expect.stringMatching(/^TypeError: oops at /),
+    },
+    {},
+  ]);
 });
 
 describe('an error that nobody caught', () => {

@@ -3,6 +3,8 @@ import { expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
 import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
 import { randomId } from '../../../src/lib/crypto.ts';
+import { onDefect } from '../../../src/lib/background.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import {
   DirectoryUnavailable,
   type Claimable,
@@ -281,3 +283,26 @@ test.each(HOLDERS)(
     expect(claims.size).toBe(0);
   },
 );
+
+// Rule start-4.
+test('a defect in a call ends its task with an error, and is reported', async () => {
+  const defects: unknown[] = [];
+  const end = onDefect(({ error }) => defects.push(error));
+  stopAfterTest(async () => end());
+  const testbed = tasksTestbed();
+  const taskId = await taskOf(testbed);
+  testbed.server.asks(7);
+  await testbed.pass(2_000);
+  const defect = new TypeError('a defect');
+  testbed.calls.serve = () => Promise.reject(defect);
+  const { leg } = waitingClient();
+  const answers = { 'elicitation-1': { action: 'decline' } };
+  await testbed.tasks.answer(FIRST, taskId, answers, leg);
+  expect(await testbed.tasks.get(FIRST, taskId, leg)).toMatchObject({
+    type: 'task',
+    task: { state: { status: 'failed', error: { code: -32603 } } },
+  });
+  await testbed.pass(100);
+  expect(testbed.server.did).toContain('cancel');
+  expect(defects).toEqual([defect]);
+});

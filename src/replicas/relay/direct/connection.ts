@@ -1,4 +1,5 @@
 /** A connection between two replicas, kept for all retries that either of them relays to the other. */
+import { inBackground } from '../../../lib/background.ts';
 import { type Clock, sleep, Closing } from '../../../lib/clock.ts';
 import { splitIntoPieces } from '../messages.ts';
 import { FrameReader, FrameSealer, TOO_LONG, type Frame, type StampedFrame } from './frames.ts';
@@ -76,7 +77,7 @@ export class Connection {
     if (frame.kind !== 'retry') return this.#write(frame);
     const parts = [...splitIntoPieces(frame.text)];
     const text = parts.pop() ?? '';
-    for (const part of parts) void this.#write({ ...frame, kind: 'part', text: part });
+    for (const part of parts) inBackground(this.#write({ ...frame, kind: 'part', text: part }));
     return this.#write({ ...frame, text });
   }
 
@@ -136,7 +137,7 @@ export class Connection {
     this.#isTooLong = false;
     if (!isTooLong) return this.#options.onFrame({ ...frame, text });
     // The connection is that of other clients' retries, too.
-    void this.send({ kind: 'dropped', id: frame.id, number: TOO_LONG, text: '' });
+    inBackground(this.send({ kind: 'dropped', id: frame.id, number: TOO_LONG, text: '' }));
   }
 }
 

@@ -2,6 +2,7 @@
  * The relay for replicas that reach each other: one kept connection between two of them carries the retries in both
  * directions. Each retry has a window of its own, so a client that reads slowly holds back no other.
  */
+import { inBackground } from '../../../lib/background.ts';
 import { sleep } from '../../../lib/clock.ts';
 import { ReleasingMap } from '../../../lib/containers.ts';
 import { randomId } from '../../../lib/crypto.ts';
@@ -146,7 +147,7 @@ export class DirectRelay {
     const connection = this.#connectionTo(boot);
     const frame = { kind: 'retry', id, number: 0, text } as const;
     if (connection !== null) this.#send(sent, connection, frame);
-    else void this.#connect(owner).then((connected) => this.#send(sent, connected, frame));
+    else inBackground(this.#connect(owner).then((connected) => this.#send(sent, connected, frame)));
     const outcome = await sent.retry.outcome;
     if (outcome.type !== 'silent') return { outcome, failure: null };
     // What went wrong may be the connection: the next retry uses another one.
@@ -180,7 +181,7 @@ export class DirectRelay {
       sent.connection = connected;
       if (sent.retry.isOver) return;
       if (connected.sinceReadMs <= CONFIRMATION_TIMEOUT_MS) sent.retry.confirm();
-      void connected.send(frame);
+      inBackground(connected.send(frame));
     } else {
       const { type, problem } = connected;
       sent.failure = type;
@@ -262,7 +263,7 @@ export class DirectRelay {
       return;
     }
     const served = this.#served.get(id);
-    if (kind === 'retry') void this.#serve(connection, frame);
+    if (kind === 'retry') inBackground(this.#serve(connection, frame));
     else if (kind === 'taken') {
       if (served?.connection.peer === peer) served.window.open(number);
     } else if (isMessage(frame)) this.#incoming.receive({ ...frame, from: peer });
@@ -275,13 +276,15 @@ export class DirectRelay {
       await retry.receive({ ...message, from: connection.peer });
       const length = message.kind === 'piece' ? progress.add(message.text.length) : 0;
       if (length === 0 || retry.isOver) return;
-      void connection.send({ kind: 'taken', id: message.id, number: length, text: '' });
+      inBackground(connection.send({ kind: 'taken', id: message.id, number: length, text: '' }));
     };
     const reading = sent.reading === null ? receive() : sent.reading.then(receive);
     sent.reading = reading;
-    void reading.then(() => {
-      if (sent.reading === reading) sent.reading = null;
-    });
+    inBackground(
+      reading.then(() => {
+        if (sent.reading === reading) sent.reading = null;
+      }),
+    );
   }
 
   async #serve(connection: Connection, { id, number, text, readAt }: StampedFrame): Promise<void> {
@@ -299,7 +302,7 @@ export class DirectRelay {
       this.#served.set(id, served);
       retry.closed.addEventListener('abort', () => {
         window.open(Infinity);
-        void connection.send({ kind: 'dropped', id, number: 0, text: '' });
+        inBackground(connection.send({ kind: 'dropped', id, number: 0, text: '' }));
       });
     });
     this.#served.delete(id);

@@ -1,4 +1,5 @@
 /** A tool call that the server runs as a task (2025-11-25, "Tasks"). Its stream is that of `tasks/result`, asked for again if it breaks. */
+import { inBackground } from '../../../lib/background.ts';
 import { type Clock, Closing } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../../protocol/json.ts';
@@ -114,19 +115,19 @@ export class TaskCall implements CallExchange, ExchangeListener {
         stage,
         request: session.resumeCall(upstreamId, point, listener, headers, open, task),
       }));
-      if (stage.name === 'following') void call.#requests.watchStatus(stage.task.taskId);
+      if (stage.name === 'following') inBackground(call.#requests.watchStatus(stage.task.taskId));
       return call;
     }
     const { task } = point;
     const former = { id: upstreamId, openQuestions: open };
     session.join(point);
-    void session.forget(upstreamId);
+    inBackground(session.forget(upstreamId));
     const call = new TaskCall(options, true, (listener) => ({
       stage: { name: 'following', task },
       request: session.followTask(task, former, listener),
     }));
     call.#expectHead();
-    void call.#requests.watchStatus(task.taskId);
+    inBackground(call.#requests.watchStatus(task.taskId));
     return call;
   }
 
@@ -211,12 +212,18 @@ export class TaskCall implements CallExchange, ExchangeListener {
   lost(failure: UpstreamFailure): void {
     const stage = this.#stage;
     const mayAskAgain = stage.name === 'following' && !this.#session.dead && !this.#isCancelled;
-    if (mayAskAgain && isTransient(failure)) void this.#followAgain(stage.task, failure);
+    if (mayAskAgain && isTransient(failure))
+      this.#inBackground(this.#followAgain(stage.task, failure));
     else this.#lose(failure);
   }
 
   backlog(): Promise<void> | null {
     return this.#listener.backlog();
+  }
+
+  /** A defect in this work ends the call: nothing else would. */
+  #inBackground(work: Promise<void>): void {
+    inBackground(work, (error) => this.#lose(asUpstreamFailure(error, true)));
   }
 
   #callAsTask(toolCall: ToolCallRequest): void {
@@ -236,7 +243,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
     this.#stage = { name: 'following', task };
     this.#created.resolve(taskId);
     if (!this.#isCancelled) this.#follow(task);
-    void this.#requests.watchStatus(taskId);
+    inBackground(this.#requests.watchStatus(taskId));
     this.#listener.taskCreated?.(readServerTask(objectMember(reply.result, 'task') ?? {}));
   }
 
@@ -251,7 +258,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
       this.#hasEnded ||
       reply.error.code === LegacyErrorCode.urlElicitationRequired;
     if (isCertain) this.#settle(withoutTaskId(reply, task.taskId));
-    else void this.#pollAfter(reply, task);
+    else this.#inBackground(this.#pollAfter(reply, task));
   }
 
   /** Asks for the result of the task. The stream of the response is that of the call from here on. */

@@ -2,6 +2,7 @@
  * The HTTP+SSE transport of 2024-11-05, as a client: a GET stream with all messages of the server, and an
  * endpoint for POSTs. To delete it, delete this folder and what names `http-sse` outside of it.
  */
+import { inBackground } from '../../../lib/background.ts';
 import { Members } from '../../../lib/containers.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
@@ -128,7 +129,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
   }
 
   leave(): void {
-    void this.close();
+    inBackground(this.close());
   }
 
   abandon(id: UpstreamRequestId): void {

@@ -5,6 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import { Readable, type Writable } from 'node:stream';
+import { inBackground } from '../../../lib/background.ts';
 import { sleep, type Clock, type Timer } from '../../../lib/clock.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
 import { LineReader } from './lines.ts';
@@ -103,7 +104,7 @@ export class ServerProcess {
     let code = '';
     const pipe = child.stdio[3];
     if (pipe instanceof Readable) pipe.on('data', (text: Buffer) => (code += text.toString()));
-    child.once('exit', () => void this.#exited(() => endOf(code)));
+    child.once('exit', () => inBackground(this.#exited(() => endOf(code))));
   }
 
   /** `null` if the process could not be started. */

@@ -2,6 +2,7 @@
  * The stdio transport, as a client: one process is the session, and each line is a message (2025-11-25 transports,
  * "stdio"). No message names the call that it belongs to, as over HTTP+SSE.
  */
+import { inBackground } from '../../../lib/background.ts';
 import { sleep, type Clock, type Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { ExactNumber, JsonObject, JsonValue } from '../../../protocol/json.ts';
@@ -127,7 +128,7 @@ export class StdioTransport implements Transport {
   }
 
   leave(): void {
-    void this.close();
+    inBackground(this.close());
   }
 
   /** Ends the process, and resolves when nothing of its group is left. */
@@ -275,7 +276,7 @@ export class StdioTransport implements Transport {
     this.#hasFailed = !this.#isClosed;
     this.#age?.cancel();
     this.#listener.closed(failure);
-    void this.#process?.end(failure.code === 'upstream_protocol_error');
+    inBackground(this.#process?.end(failure.code === 'upstream_protocol_error'));
   }
 
   async #write(message: JsonObject): Promise<void> {
