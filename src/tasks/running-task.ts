@@ -13,6 +13,7 @@ import type { ServerTask } from '../protocol/task.ts';
 import { isStorable, TASK_TOO_LARGE, type TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
+import { untilChanged } from './until-changed.ts';
 import { meaningOf, type Asked, type NextStep } from './next-step.ts';
 import { endLeg, stopElsewhere, type TaskCalls } from './task-calls.ts';
 
@@ -139,7 +140,8 @@ export class RunningTask implements WaitingTask {
   async answer(answers: JsonObject): Promise<Failure | null> {
     const { clock } = this.#options;
     // Answers that come together are given one after the other.
-    if (this.#record.state.status === 'working') await this.#changed(ACKNOWLEDGE_MS);
+    if (this.#record.state.status === 'working')
+      await untilChanged(this, clock, this.#over.signal, ACKNOWLEDGE_MS);
     const { state, retry } = this.#record;
     if (state.status !== 'input_required' || retry === null) return null;
     const given = Object.entries(answers).filter(([key]) =>
@@ -214,8 +216,7 @@ export class RunningTask implements WaitingTask {
   /** Waits for the call until it asks or ends; a defect ends the task. @returns the failure of answers that do not fit, or were not taken */
   #wait(): Promise<Failure | null> {
     return this.#untilShown().catch((error: unknown) => {
-      this.#stopCall();
-      this.#change({ state: { status: 'failed', error: DEFECT.error }, retry: null });
+      this.#fail(DEFECT, true);
       reportDefect({ error });
       return DEFECT;
     });
@@ -291,30 +292,18 @@ export class RunningTask implements WaitingTask {
     const changes = this.#record.changes + 1;
     const record = { ...this.#record, ...to, updatedAtMs, changes };
     const isKept = this.#options.store !== null;
-    if (isKept && to.state !== undefined && !isStorable(record)) return this.#failTooLarge(record);
+    if (isKept && to.state !== undefined && !isStorable(record))
+      return this.#fail(TASK_TOO_LARGE, !isTaskOver(record.state));
     this.#record = record;
     const isProgress = Object.keys(to).every((member) => member === 'statusMessage');
     this.#saver.save(isProgress ? 'progress' : 'state');
     if (isVisible) for (const tell of [...this.#watchers]) tell();
   }
 
-  #failTooLarge({ state }: TaskRecord): void {
-    if (!isTaskOver(state)) this.#stopCall();
-    const { error } = TASK_TOO_LARGE;
+  #fail({ error }: Failure, isRunning: boolean): void {
+    if (isRunning) this.#stopCall();
     const failed = { status: 'failed', error: { ...error } } as const;
     this.#change({ state: failed, statusMessage: error.message, retry: null });
-  }
-
-  #changed(atMostMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        timer.cancel();
-        unwatch();
-        resolve();
-      };
-      const timer = this.#options.clock.setTimer(atMostMs, done);
-      const unwatch = this.watch(done);
-    });
   }
 
   #stopCall(): void {
@@ -344,10 +333,9 @@ export class RunningTask implements WaitingTask {
 
   /** The time of the task is over: nothing of it is left. */
   #expire(): void {
-    const { key, store } = this.#options;
     this.cancel();
     this.#goAway();
-    inBackground(store?.forget(key));
+    inBackground(this.#options.store?.forget(this.#options.key));
   }
 
   #goAway(): void {
