@@ -168,7 +168,7 @@ export class Calls {
     const pointer = this.#open(request, requestState);
     if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer, request);
-    const retry: Retry = { pointer, request, leg };
+    const retry: Retry = { pointer, request, leg, isRelayed: false };
     return this.#serveOrRefuse(retry) ?? this.#ladder.climb(retry);
   }
 
@@ -182,7 +182,7 @@ export class Calls {
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
     if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer, request);
     const isHere = this.#registry.find(pointer.callId) !== undefined;
-    const retry: Retry = { pointer, request, leg };
+    const retry: Retry = { pointer, request, leg, isRelayed: true };
     const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
     if (opened instanceof OutOfTime && (isHere || opened.reason === 'expired')) {
       if (!isHere) return this.#relayedRefusal(opened, request);
@@ -190,7 +190,7 @@ export class Calls {
     }
     if (!isHere && !this.#registry.hasEnded(pointer)) {
       // Retries may come to several replicas: only this one resumes the call for them.
-      const mayResume = !this.isStopping && this.#registry.released.has(pointer.callId);
+      const mayResume = await this.#ladder.isResumedHere(retry);
       return mayResume ? { begin: () => this.#ladder.climb(retry), sendClientBack } : null;
     }
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
@@ -276,7 +276,7 @@ export class Calls {
 
   /** The owner knows whether the time of the call is over: by a timer, and not by a clock that may be wrong. */
   async #serveOutOfTime(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallReply> {
-    const retry: Retry = { pointer: late.pointer, request, leg };
+    const retry: Retry = { pointer: late.pointer, request, leg, isRelayed: false };
     const reply = await (this.#ladder.serveHere(retry) ?? this.#ladder.askOwner(late, retry));
     return reply ?? this.#refuse(late, request);
   }

@@ -77,9 +77,43 @@ async function renewsItsLease(boot: string, directory: Directory, clock: Clock):
   }
 }
 
-/** How long a call waits for a home to be free whose holder has ended or stops, in ms: longer than a replica lease. */
+/** How long a request waits for a home to be free whose holder has ended or stops, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;
 const RETRY_AFTER_MS = 250;
+
+/** How a request is served at the process that has a home. */
+export interface AtHolder {
+  /** Claims the home, unless another process has it. @param isLast whether the time is over */
+  readonly find: (isLast: boolean) => Promise<PointerOwner | null>;
+  /** @returns `null` if the holder does not serve it */
+  readonly relay: (holder: PointerOwner) => Promise<CallReply | null>;
+  readonly tooLate: (holder: PointerOwner) => CallReply;
+  /** Whether it is worth while to wait for a holder that has ended. */
+  readonly mayWait: boolean;
+}
+
+/**
+ * Serves a request where a home is. While the holder does not serve it, the request waits for the home: the lease of a process ends
+ * soon after it.
+ * @returns `null` if the home is here
+ */
+export async function serveAtHolder(
+  clock: Clock,
+  leg: Leg,
+  { find, relay, tooLate, mayWait }: AtHolder,
+): Promise<CallReply | null> {
+  const untilMs = clock.elapsed() + TAKEOVER_MS;
+  for (;;) {
+    const isLast = !mayWait || clock.elapsed() >= untilMs;
+    const holder = await find(isLast);
+    if (holder === null) return null;
+    const reply = await relay(holder);
+    if (reply !== null) return reply;
+    if (leg.closed.aborted) return failed(CALL_CANCELLED);
+    if (isLast) return tooLate(holder);
+    await sleep(clock, RETRY_AFTER_MS, leg.closed);
+  }
+}
 
 /**
  * Serves new calls at the replica where their caller has its home, in one hop. A call that may have begun elsewhere is not
@@ -106,22 +140,25 @@ export class CallsElsewhere {
     leg: Leg,
   ): Promise<CallReply | null> {
     const { clock, pool } = this.#services;
-    const untilMs = clock.elapsed() + TAKEOVER_MS;
-    let holder = await this.#unlessUnavailable(found);
-    while (holder !== null) {
-      const outcome = await this.#relayTo(holder, request, leg);
-      if (outcome.type === 'replied') return outcome.reply;
-      if (outcome.type === 'left' || leg.closed.aborted) return failed(CALL_CANCELLED);
-      if (outcome.isConfirmed === true && outcome.type !== 'unknown') {
-        return failed(callLost(false));
-      }
-      if (outcome.type === 'released') return failed(STOPPING);
-      if (clock.elapsed() >= untilMs) return failed(HOME_UNREACHABLE);
-      await sleep(clock, RETRY_AFTER_MS);
-      const next = pool.holderOf(sessionOwnerOf(request));
-      holder = next === null ? null : await this.#unlessUnavailable(next);
-    }
-    return null;
+    let next: typeof found | null = found;
+    return serveAtHolder(clock, leg, {
+      find: () => {
+        const holder = next ?? pool.holderOf(sessionOwnerOf(request));
+        next = null;
+        return this.#unlessUnavailable(holder);
+      },
+      relay: async (holder) => {
+        const outcome = await this.#relayTo(holder, request, leg);
+        if (outcome.type === 'replied') return outcome.reply;
+        if (outcome.type === 'left' || leg.closed.aborted) return failed(CALL_CANCELLED);
+        if (outcome.isConfirmed === true && outcome.type !== 'unknown') {
+          return failed(callLost(false));
+        }
+        return outcome.type === 'released' ? failed(STOPPING) : null;
+      },
+      tooLate: () => failed(HOME_UNREACHABLE),
+      mayWait: true,
+    });
   }
 
   async #relayTo(holder: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
@@ -136,7 +173,9 @@ export class CallsElsewhere {
   }
 
   /** While the store is away, a call without a known home is made here: its caller may miss what the server keeps. */
-  async #unlessUnavailable(found: Promise<PointerOwner | null>): Promise<PointerOwner | null> {
+  async #unlessUnavailable(
+    found: Promise<PointerOwner | null> | null,
+  ): Promise<PointerOwner | null> {
     try {
       return await found;
     } catch (error) {

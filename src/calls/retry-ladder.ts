@@ -17,21 +17,23 @@ import {
 import type { Relay, RelayOutcome } from '../model/relay.ts';
 import { traceOf, type CallReply } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
+import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Continuation, PointerOwner } from '../seal/pointer.ts';
 import {
   dropCall,
-  onlyReplayHelps,
+  isResumable,
   isRetryOfLostCall,
+  needsUrlVisits,
+  onlyReplayHelps,
   reattachCall,
   replayCall,
-  type Resumable,
 } from './call/lifecycle.ts';
 import { retryCall } from './call/client.ts';
 import type { CallData, CallServices, Retry } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import { isBroken } from './machine/selectors.ts';
-import { mayOwnerLive, relayRequest } from './elsewhere.ts';
+import { mayOwnerLive, relayRequest, serveAtHolder } from './elsewhere.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
 /** What the relay rung found out about the owner of a call. */
@@ -111,6 +113,19 @@ export class RetryLadder {
     return this.#unavailable(retry, problem);
   }
 
+  /** Whether this replica resumes the call for others: it has the home, or gets it; or there is none, and it has released the call. */
+  async isResumedHere(retry: Retry): Promise<boolean> {
+    const { pool, registry } = this.#services;
+    const { callId, continuation } = retry.pointer;
+    const home = continuation?.resume?.home;
+    if (registry.phase !== 'closed' && pool.hasHome(home)) return true;
+    if (registry.phase !== 'open' || (home === undefined && !registry.released.has(callId))) {
+      return false;
+    }
+    // It can have the home without knowing it: the reply of its claim was lost. Without the store, the retry fails here.
+    return (await this.#holderOfHome(retry).catch(() => null)) === null;
+  }
+
   /** Serves the retry, and replays the call if it is lost. */
   async #here(call: CallData, retry: Retry): Promise<CallReply> {
     if (!isRetryOfLostCall(call, retry)) {
@@ -131,7 +146,7 @@ export class RetryLadder {
   async #climb(retry: Retry, relayed: RelayOutcome | null): Promise<CallReply> {
     const { pointer, request, leg } = retry;
     const mayLive = once(() => this.#mayLive(pointer.owner, relayed));
-    const owner: OwnerReport = { mayLive, isSilent: relayed?.type === 'silent' };
+    const owner = { mayLive, isSilent: relayed?.type === 'silent' };
     const known = this.#replyOf(relayed, retry) ?? (await this.#keptOutcome(retry));
     if (known !== null) return known;
     const resumed = leg.closed.aborted ? null : await this.#resume(retry, owner);
@@ -189,6 +204,8 @@ export class RetryLadder {
     const mayReattach = this.#services.reattach && isResumable(continuation);
     const mayReplay = continuation.replay !== null || needsUrlVisits(continuation);
     if (!mayReattach && !(mayReplay && !(await owner.mayLive()))) return null;
+    const atHome = mayReattach ? await this.#atHome(retry) : null;
+    if (atHome !== null) return atHome;
     const resumption = await this.#inTurn(pointer.callId, () => this.#begin(retry, continuation));
     if (resumption.type === 'left') return null;
     if (resumption.type === 'served') return resumption.reply;
@@ -196,7 +213,7 @@ export class RetryLadder {
     const reply = await this.#unlessOwnerReads(call, resumption.reply, owner);
     if (call.isHeldElsewhere) {
       dropCall(call);
-      return this.#unavailable(retry, 'the server still streams the call to another replica');
+      return this.#unavailable(retry, 'another replica still has the stream or the session');
     }
     if (!onlyReplayHelps(call)) return reply;
     if (await owner.mayLive()) {
@@ -251,6 +268,33 @@ export class RetryLadder {
     return resumption;
   }
 
+  /** A call is resumed where the home of its session is. @returns `null` if that is here, or the session is of none */
+  #atHome(retry: Retry): Promise<CallReply | null> {
+    const { clock } = this.#services;
+    const { pointer, leg, isRelayed } = retry;
+    let asked = pointer.owner;
+    return serveAtHolder(clock, leg, {
+      find: (isLast) =>
+        this.#holderOfHome(retry).catch((error: unknown) => {
+          const passes = error instanceof DirectoryUnavailable && error.failure === 'incomplete';
+          if (isLast || !passes) throw error;
+          return asked;
+        }),
+      relay: async (holder) => {
+        if (isRelayed || holder.boot === asked.boot) return null;
+        asked = holder;
+        return this.#replyOf(await this.#relayTo(holder, retry), retry);
+      },
+      tooLate: ({ id }) => this.#unavailable(retry, `replica ${id} has the home of the call`),
+      mayWait: !isRelayed,
+    });
+  }
+
+  #holderOfHome({ pointer, request }: Retry): Promise<PointerOwner | null> {
+    const { pool } = this.#services;
+    return pool.holderOfHome(sessionOwnerOf(request), pointer.continuation?.resume?.home);
+  }
+
   /** A call that another replica has claimed belongs to it for as long as it lives. */
   async #atHolder(holder: PointerOwner, retry: Retry): Promise<CallReply> {
     const relayed = await this.#relayTo(holder, retry);
@@ -300,16 +344,4 @@ export class RetryLadder {
     log.event('call.resumed', { route, call, ...traceOf(request), round, rung });
     request.span?.set({ 'mrtr_gateway.rung': rung });
   }
-}
-
-function isResumable(continuation: Continuation): continuation is Resumable {
-  return continuation.resume !== null && !needsUrlVisits(continuation);
-}
-
-/**
- * The server ended the call with its questions (error -32042). It is made again, by the rules of that error and
- * not by those of the operator.
- */
-function needsUrlVisits({ questions }: Continuation): boolean {
-  return questions.some(({ id }) => id === null);
 }

@@ -20,7 +20,7 @@ export type Claim =
 /** The part of the directory that the workers of one gateway have without Redis. */
 export type ClaimStore = Pick<
   Directory,
-  'claim' | 'keep' | 'kept' | 'forget' | 'requireComplete'
+  'term' | 'claim' | 'keep' | 'kept' | 'forget' | 'requireComplete'
 > & {
   release(id: Claimable, epoch: number): Promise<void>;
 };
@@ -29,6 +29,11 @@ export type ClaimStore = Pick<
 export interface Directory {
   /** False while the store cannot be reached or does not accept writes. */
   readonly up: boolean;
+  /**
+   * Counts the times of this process in which it is alive for all others without a break; `null` between them, by the clock that
+   * does not jump. Nobody takes over within a time what was claimed in it.
+   */
+  readonly term: number | null;
   /**
    * Waits at most `waitMs` for the store, and then renews the lease of this replica. After an error it
    * keeps trying until `close`. A refused login fails at once.
@@ -76,9 +81,21 @@ export interface Directory {
   close(): Promise<void>;
 }
 
-/** What is wrong with the store, in one word; `data`: with what one key holds, which says nothing about the store. */
+/**
+ * What is wrong with the store, in one word. `data`: with what one key holds, which says nothing about the store; `incomplete`: it is
+ * back for less than the lifetime of a lease, and may not know yet who lives.
+ */
 export type DirectoryFailure =
-  'data' | 'auth' | 'tls' | 'refused' | 'name' | 'timeout' | 'network' | 'store' | 'closed';
+  | 'data'
+  | 'incomplete'
+  | 'auth'
+  | 'tls'
+  | 'refused'
+  | 'name'
+  | 'timeout'
+  | 'network'
+  | 'store'
+  | 'closed';
 
 /**
  * Thrown if the store did not respond in time. Whether it did what was asked is not known. There is no

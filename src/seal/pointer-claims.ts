@@ -65,15 +65,18 @@ const session = {
   v: oneOf(...LEGACY_REVISIONS),
   i: isUpstreamId,
 };
-const beside = { o: listOf(isUpstreamId) };
-const isStream = objectOf({ ...session, e: isText }, beside);
+const besides = { o: listOf(isUpstreamId), h: isNonEmptyText };
+const isStream = objectOf({ ...session, e: isText }, besides);
 /** Since version 3: the session of a call that runs as a task. */
 const isTask = either(
   objectOf(
     { ...session, e: isText, t: objectOf({ id: either(isNonEmptyText, isNull), p: isUpstreamId }) },
-    beside,
+    besides,
   ),
-  objectOf({ ...session, e: isNull, t: objectOf({ id: isNonEmptyText, p: isUpstreamId }) }, beside),
+  objectOf(
+    { ...session, e: isNull, t: objectOf({ id: isNonEmptyText, p: isUpstreamId }) },
+    besides,
+  ),
 );
 
 const isContinuation = objectOf({
@@ -231,8 +234,8 @@ function readContinuation(
 }
 
 function writeResumePoint(point: ResumePoint): SessionClaims {
-  const { sessionId: id, revision: v, upstreamId: i, beside: others } = point;
-  const session = { id, v, i, ...(others === undefined ? {} : { o: others }) };
+  const { sessionId: id, revision: v, upstreamId: i, beside: o, home: h } = point;
+  const session = { id, v, i, ...(o && { o }), ...(h !== undefined && { h }) };
   const { lastEventId: e, task } = point;
   const t = task && { id: task.taskId, p: task.progressToken };
   return { ...session, e, ...(t && { t }) } as SessionClaims;
@@ -244,6 +247,7 @@ function readResumePoint(claims: SessionClaims): ResumePoint {
     revision: claims.v,
     upstreamId: claims.i,
     ...(claims.o === undefined ? {} : { beside: claims.o }),
+    ...(claims.h === undefined ? {} : { home: claims.h }),
   };
   if (!('t' in claims)) return { ...request, lastEventId: claims.e, task: null };
   const { id: taskId, p: progressToken } = claims.t;

@@ -69,6 +69,8 @@ export type ResumePoint = ResumableRequest &
 
 interface ResumableRequest {
   readonly sessionId: SessionId;
+  /** The home that has the session, by its key; absent if it is of no home. */
+  readonly home?: string;
   readonly revision: LegacyRevision;
   /** The request whose stream is that of the call. */
   readonly upstreamId: UpstreamRequestId;

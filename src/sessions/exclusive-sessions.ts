@@ -47,10 +47,16 @@ export class ExclusiveSessions {
     return this.#lend(of, reused ?? (await this.#open(of, () => upstream.openSession(of.owner))));
   }
 
-  /** Takes over a session of another replica, to resume one of its calls. Throws UpstreamFailure. */
+  /**
+   * Takes over a session of another replica, to resume one of its calls, and no other: nobody knows whether that replica still uses
+   * the session. Throws UpstreamFailure.
+   */
   async adopt(of: KeyedOwner, point: SessionPoint): Promise<Lease> {
     const { upstream } = this.#options;
-    return this.#lend(of, await this.#open(of, () => upstream.adoptSession(of.owner, point)));
+    const { hasSiblings } = upstream.detector;
+    const slotted = await this.#open(of, () => upstream.adoptSession(of.owner, point));
+    slotted.session.questions.knowsAllCalls = () => !hasSiblings;
+    return this.#lend(hasSiblings ? { ...of, key: null } : of, slotted);
   }
 
   /** Lends an idle session to a request that cannot lead to questions; `null` if there is none. */

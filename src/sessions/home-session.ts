@@ -49,10 +49,11 @@ export interface HomeSession extends SlottedSession {
   hasServed: boolean;
   /** Whether the last call of each target has asked in this session. */
   readonly habits: LruMap<string, 'silent' | 'asks'>;
-  /** Whether it may be the home of the caller at another replica. */
-  isForeign: boolean;
-  /** Whether another process had it, and this one took it over for a call. */
-  isAdopted: boolean;
+  /**
+   * Set if another process had it: `guest` if it was taken over for a call while the home had another session. That is not ended
+   * with the call, since others can be resumed in it.
+   */
+  adopted: 'home' | 'guest' | null;
   /** Called when the home gets another session. */
   readonly onReplaced: Set<() => void>;
 }

@@ -26,8 +26,8 @@ export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
   readonly principal: string | null;
   /** Whether the caller has to be told that the state of an earlier session is gone. */
   readonly hasLostState: boolean;
-  /** Whether this process has the home, so that no other one has calls in its sessions. */
-  readonly isHere: () => boolean;
+  /** Whether no other process can have the home, and calls in its sessions; `null` if homes are not claimed. */
+  readonly isConfirmed: (() => boolean) | null;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
@@ -122,24 +122,23 @@ export class HomeSessions {
   }
 
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
-  async adopt(owner: SessionOwner, point: SessionPoint, isHome: boolean): Promise<HomeSession> {
-    const { slots, principal, upstream } = this.#options;
+  async adopt(owner: SessionOwner, point: SessionPoint): Promise<HomeSession> {
+    const { slots, principal } = this.#options;
     const running = this.#adopting.get(point.sessionId);
     if (running !== undefined) {
-      return againIfRefused(running, () => this.adopt(owner, point, isHome));
+      return againIfRefused(running, () => this.adopt(owner, point));
     }
     const disconnected = this.#disconnected;
     if (disconnected?.point.sessionId === point.sessionId) {
-      const isCurrent = disconnected.slot !== null || (isHome && this.lacksSession);
+      const isCurrent = disconnected.slot !== null || this.lacksSession;
       if (isCurrent) {
         return this.#takeOnce(JSON.stringify(owner.headers), this.#reconnect(owner, disconnected));
       }
     }
     return this.#once(point, async () => {
       const entry = await this.#adopted(owner, point, await slots.take(principal));
-      if (this.lacksSession && isHome) this.#current = entry;
-      else entry.isForeign = upstream.detector.hasSiblings;
-      entry.isAdopted = true;
+      entry.adopted = this.lacksSession ? 'home' : 'guest';
+      if (this.lacksSession) this.#current = entry;
       return entry;
     });
   }
@@ -221,9 +220,10 @@ export class HomeSessions {
   end(entry: HomeSession): void {
     if (!this.#all.delete(entry)) return;
     this.dismiss(entry);
-    const { session, slot, left, isForeign } = entry;
-    // Another replica can resume a call of the session, or go on with it.
-    const isKept = left.any || isForeign || this.#isHandedOver;
+    const { session, slot, left, adopted } = entry;
+    // Other calls of the session can be resumed, or another process can go on with it.
+    const hasOthers = adopted === 'guest' || (adopted !== null && session.questions.hasUnfinished);
+    const isKept = left.any || hasOthers || this.#isHandedOver;
     if (isKept) session.leave();
     const ending = isKept ? Promise.resolve() : session.close();
     this.#options.onEnding(ending.finally(() => slot.free()));
@@ -234,7 +234,7 @@ export class HomeSessions {
     const entry = opening
       .then((opened) => {
         this.#current = opened;
-        opened.isForeign = false;
+        opened.adopted &&= 'home';
         const point = pointOf(opened.session);
         if (point !== null) this.#options.onSession(point);
         return opened;
@@ -260,7 +260,7 @@ export class HomeSessions {
    */
   async #reconnect(owner: SessionOwner, disconnected: DisconnectedSession): Promise<HomeSession> {
     const { slots, principal } = this.#options;
-    const { point, slot, left, hasServed } = disconnected;
+    const { point, slot, left, hasServed, isInherited } = disconnected;
     this.#disconnected = null;
     slot?.used();
     try {
@@ -268,6 +268,7 @@ export class HomeSessions {
         this.#adopted(owner, point, slot ?? (await slots.take(principal)), left),
       );
       entry.hasServed ||= hasServed;
+      if (isInherited) entry.adopted = 'home';
       return entry;
     } catch (error) {
       const isKept = asUpstreamFailure(error, false).code !== 'session_gone';
@@ -308,14 +309,15 @@ export class HomeSessions {
   }
 
   #add(slotted: SlottedSession, left = new LeftCalls(this.#options)): HomeSession {
+    const { upstream } = this.#options;
     const entry: HomeSession = {
-      ...{ ...slotted, users: 0, left, hasServed: false, isForeign: false, isAdopted: false },
+      ...{ ...slotted, users: 0, left, hasServed: false, adopted: null },
       habits: new LruMap(MAX_TARGETS),
       onReplaced: new Set(),
     };
-    // Nobody else knows a session that was opened here, before the home is left to another process.
-    entry.session.questions.knowsAllCalls = () =>
-      this.#options.isHere() || !(entry.isAdopted || this.#isHandedOver);
+    // Where homes are not claimed, another process may still use a session that it had.
+    entry.session.questions.knowsAllCalls =
+      this.#options.isConfirmed ?? (() => entry.adopted === null || !upstream.detector.hasSiblings);
     this.#all.add(entry);
     return entry;
   }

@@ -19,6 +19,7 @@ import type { QueueLimits } from './slots.ts';
 import { CallQueue, type CalledTool, type StartedCall, type StartRule } from './call-queue.ts';
 
 export interface HomeOptions extends HomeSessionsOptions {
+  readonly key: string;
   readonly concurrency: HomeConcurrency;
   readonly queue: QueueLimits;
   readonly idleTimeoutMs: number;
@@ -110,17 +111,11 @@ export class Home {
 
   /**
    * Lends the session of a call that another process had, or that was left here. The call goes on already.
-   * @param isHome false if another process has the home of the caller, and may go on with the session
    * @throws UpstreamFailure if the transport cannot do that
    */
-  adopt(
-    owner: SessionOwner,
-    point: SessionPoint,
-    request: LeaseRequest,
-    isHome: boolean,
-  ): Promise<Lease> {
+  adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
     return this.#whilePending(async () => {
-      const entry = await this.#sessions.adopt(owner, point, isHome);
+      const entry = await this.#sessions.adopt(owner, point);
       entry.left.remove();
       return this.#lend(this.#use(entry), this.#queue.start(asking(request)), request);
     });
@@ -252,10 +247,11 @@ export class Home {
     started: StartedCall | null,
     { target, wantsLog }: LeaseRequest,
   ): Lease {
-    const { leases } = this.#options;
+    const { leases, key } = this.#options;
     const isReplacement = wantsLog && this.#sessions.tellLoss();
     return new CallLease(entry.session, {
       leases,
+      home: key,
       isReplacement,
       onParked: (isParked) => {
         entry.hasServed ||= isParked;

@@ -12,6 +12,8 @@ export type CallPhase = 'running' | 'interrupted' | 'parked';
 /** A session, lent to one call. */
 export interface Lease {
   readonly session: Session;
+  /** The key of the home that has the session; absent if it is of no home. */
+  readonly home?: string | undefined;
   /** True for the one call that has to tell its client that the state of an earlier session is gone. */
   readonly isReplacement: boolean;
   /** Tells where the call stands. A session with a call that waits is pinged, and another call may start. */
@@ -52,6 +54,7 @@ export class OpenLeases {
 export interface LentTo {
   /** Counts the lease while it lasts, if it counts. */
   readonly leases: OpenLeases | null;
+  readonly home?: string;
   readonly isReplacement?: boolean;
   /** Called when the call is parked, or goes on. */
   readonly onParked?: (isParked: boolean) => void;
@@ -71,6 +74,10 @@ export class CallLease implements Lease {
     this.session = session;
     this.#to = to;
     to.leases?.begin();
+  }
+
+  get home(): string | undefined {
+    return this.#to.home;
   }
 
   get isReplacement(): boolean {

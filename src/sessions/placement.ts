@@ -13,6 +13,7 @@ import { isLegacyRevision } from '../protocol/meta.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
+import { UpstreamFailure } from '../upstream/failure.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 
 export interface HomePlacementOptions {
@@ -33,9 +34,24 @@ export type HomeClaim =
   | { readonly type: 'here'; readonly session: SessionPoint | null }
   | { readonly type: 'elsewhere'; readonly holder: PointerOwner };
 
+/** Hears what becomes of homes, by their keys. */
+export interface PlacementListener {
+  /** The home is here, or still here. */
+  readonly claimed: (key: string) => void;
+  /** Another process has taken the home over. */
+  readonly lost: (key: string) => void;
+}
+
+/** A session, and the key of the home that has it. */
+export interface HomePoint extends SessionPoint {
+  readonly home?: string;
+}
+
 interface HeldHome {
   readonly id: HomeId;
   epoch: number;
+  /** The term of this process (`Directory.term`) in which the home was claimed. */
+  term: number | null;
   session: SessionPoint | null;
 }
 
@@ -53,6 +69,8 @@ export class HomePlacement {
   readonly #options: HomePlacementOptions;
   /** The homes that this process has claimed, by the keys of their owners. */
   readonly #held = new Map<string, HeldHome>();
+  /** The homes that it has given up, whose sessions no other process gets to know. */
+  #abandoned: ReadonlyMap<string, HeldHome> = new Map();
   readonly #claiming = new Map<string, Promise<HomeClaim>>();
   /** The homes to claim again. */
   readonly #toClaim = new Map<string, HeldHome>();
@@ -63,15 +81,14 @@ export class HomePlacement {
   #waiting = new Closing();
   #isClosed = false;
   #renewal: Timer | null = null;
-  #onLost: (key: string) => void = () => {};
+  #listener: PlacementListener = { claimed: () => {}, lost: () => {} };
 
   constructor(options: HomePlacementOptions) {
     this.#options = options;
   }
 
-  /** Calls the listener with the key of each home that another process has taken over. */
-  onLost(listener: (key: string) => void): void {
-    this.#onLost = listener;
+  listen(listener: PlacementListener): void {
+    this.#listener = listener;
   }
 
   /** Whether another process can go on with the homes when this one stops. */
@@ -81,6 +98,12 @@ export class HomePlacement {
 
   isHere(key: string): boolean {
     return this.#held.has(key);
+  }
+
+  /** Whether the home is here, and no other process can have taken it over meanwhile. */
+  isConfirmed(key: string): boolean {
+    const term = (this.#held.get(key) ?? this.#abandoned.get(key))?.term ?? null;
+    return term !== null && term === this.#options.store.term;
   }
 
   /** Claims a home for this process, unless another live one has it. @throws DirectoryUnavailable */
@@ -125,6 +148,7 @@ export class HomePlacement {
   /** Gives all homes up at once, with their sessions. What is claimed for them from now on is another home. */
   abandon(): void {
     for (const held of this.#held.values()) this.#free(held, false);
+    this.#abandoned = new Map(this.#held);
     this.close();
   }
 
@@ -147,6 +171,7 @@ export class HomePlacement {
     const { store, route, ttlMs } = this.#options;
     const id = homeId(`home:${sha256(JSON.stringify([route, key]))}`);
     await this.#requireComplete(id);
+    const { term } = store;
     const claim = await store.claim(id, ttlMs);
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
     const kept = await store.kept(id).catch((error: unknown) => {
@@ -157,8 +182,11 @@ export class HomePlacement {
     const session = kept === null ? null : this.#open(id, kept);
     // The request that waits for it goes on here. Nobody would give the home up, so it is not renewed, and expires.
     if (this.#isClosed) return { type: 'here', session };
-    this.#held.set(key, { id, epoch: claim.epoch, session });
+    this.#held.set(key, { id, epoch: claim.epoch, term, session });
     this.#renewLater();
+    this.#listener.claimed(key);
+    // The claim was faster than the first lease of this process.
+    if (term === null) inBackground(this.claimAgain());
     return { type: 'here', session };
   }
 
@@ -209,6 +237,7 @@ export class HomePlacement {
 
   async #renew(key: string, held: HeldHome): Promise<void> {
     const { store, ttlMs } = this.#options;
+    const { term } = store;
     const claim = await store.claim(held.id, ttlMs);
     if (this.#held.get(key) !== held) {
       const isWanted = this.#held.has(key) || this.#claiming.has(key) || this.#isClosed;
@@ -220,11 +249,13 @@ export class HomePlacement {
     }
     if (claim.type === 'claimed') {
       held.epoch = claim.epoch;
+      held.term = term;
+      this.#listener.claimed(key);
       if (held.session !== null) await this.#store(held, held.session);
       return;
     }
     this.#held.delete(key);
-    this.#onLost(key);
+    this.#listener.lost(key);
   }
 
   #store({ id }: HeldHome, { sessionId, revision, initialized }: SessionPoint): Promise<void> {
@@ -250,4 +281,10 @@ export class HomePlacement {
       return null;
     }
   }
+}
+
+/** The failure of what needs a session whose home another process has. */
+export function elsewhere(): UpstreamFailure {
+  const problem = 'another process has the home of the session';
+  return new UpstreamFailure('session_gone', problem, { mayHaveActed: true, isElsewhere: true });
 }

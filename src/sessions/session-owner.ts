@@ -94,7 +94,7 @@ export interface SharingOptions {
 
 /** Which home an owner has, and how its calls run together. */
 export interface HomeName {
-  /** Equal for owners that share a home. */
+  /** A digest, equal for owners that share a home. */
   readonly key: string;
   readonly concurrency: HomeConcurrency;
 }
@@ -124,7 +124,13 @@ export class Sharing {
     const scope = this.scope(owner);
     if (scope === 'call' || concurrency === 'separate') return null;
     if (scope === 'shared' && concurrency === 'auto') return null;
-    return { key: ownerKey(owner, scope, key), concurrency };
+    return { key: sha256(ownerKey(owner, scope, key)), concurrency };
+  }
+
+  /** Returns the home that a pointer names; `null` if it names none, or calls have sessions of their own. */
+  homeNamed(key: string | undefined): HomeName | null {
+    const { concurrency } = this.#options;
+    return key === undefined || concurrency === 'separate' ? null : { key, concurrency };
   }
 
   /** Where no scope is configured, anonymous callers never meet. */

@@ -3,11 +3,10 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { ReleasingMap, LruMap } from '../lib/containers.ts';
-import { LocalCounts, type Counts } from '../lib/counts.ts';
+import { LocalCounts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
-import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { Home } from './home.ts';
 import {
   CallLease,
@@ -17,31 +16,13 @@ import {
   type LeaseRequest,
   type SharedLease,
 } from './lease.ts';
-import { Sharing, type HomeName, type SessionOwner, type SharingOptions } from './session-owner.ts';
-import type { HomePlacement } from './placement.ts';
-import type { ReplacementReason } from './home-sessions.ts';
-import { onlyForCalls, type SlotOptions, type QueueLimits, Slots } from './slots.ts';
+import { Sharing, type HomeName, type SessionOwner } from './session-owner.ts';
+import { elsewhere, type HomePlacement, type HomePoint } from './placement.ts';
+import type { SessionPoolOptions } from './pool-options.ts';
+import { onlyForCalls, type SlotOptions, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { ExclusiveSessions } from './exclusive-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
-
-export interface SessionPoolOptions extends SharingOptions {
-  readonly idleTimeoutMs: number;
-  /** The most sessions of the route, idle ones included. */
-  readonly max: number;
-  readonly maxPerPrincipal: number;
-  readonly queue: QueueLimits;
-  /** Returns for how long a call that is left to its server now can be resumed, in ms. */
-  readonly leftForMs: () => number;
-  /** What several processes count together, if `max` and `maxPerPrincipal` are for all of them. */
-  readonly counts?: Counts;
-  /** What the route is called in the counts. */
-  readonly name?: string;
-  /** Where homes are, if several processes serve the same clients and reach each other. */
-  readonly placement?: HomePlacement | null;
-  /** Called when a session was replaced that may have had state of its caller. */
-  readonly onReplaced?: (reason: ReplacementReason) => void;
-}
 
 /** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. */
 const MAX_SHARED = 256;
@@ -94,7 +75,10 @@ export class SessionPool {
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
     this.#single = new SingleSession({ idleTimeoutMs, queue }, clock);
     this.#placement = options.placement ?? null;
-    this.#placement?.onLost((key) => this.#homes.get(key)?.handOver());
+    this.#placement?.listen({
+      claimed: (key) => this.#homes.get(key)?.claimed(),
+      lost: (key) => this.#homes.get(key)?.handOver(),
+    });
   }
 
   /** Sessions that are open now. */
@@ -108,10 +92,17 @@ export class SessionPool {
    * @throws DirectoryUnavailable
    */
   holderOf(owner: SessionOwner): Promise<PointerOwner | null> | null {
-    if (this.#placement === null || this.#upstream.detector.broadcasts) return null;
-    const home = this.#sharing.homeFor(owner);
-    if (home === null || this.#placement.isHere(home.key)) return null;
-    return this.#claimHome(this.#placement, owner, home);
+    return this.#holderOf(owner, this.#sharing.homeFor(owner));
+  }
+
+  /** The same for the home that a pointer names. @throws DirectoryUnavailable */
+  async holderOfHome(owner: SessionOwner, key: string | undefined): Promise<PointerOwner | null> {
+    return this.#holderOf(owner, this.#sharing.homeNamed(key));
+  }
+
+  /** Whether this process has claimed the home that a pointer names. */
+  hasHome(key: string | undefined): boolean {
+    return key !== undefined && this.#placement?.isHere(key) === true;
   }
 
   /** Resolves to true if the home of an owner is here, also for one that nobody has had so far. Never rejects. */
@@ -173,13 +164,14 @@ export class SessionPool {
 
   /**
    * Takes over the session of a call that another replica had, or that was left.
-   * @throws UpstreamFailure if the transport cannot do that
+   * @throws UpstreamFailure if the transport cannot do that, or another process has the home of the session
    */
-  async adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
-    const home = this.#upstream.detector.broadcasts ? null : this.#sharing.homeFor(owner);
+  async adopt(owner: SessionOwner, point: HomePoint, request: LeaseRequest): Promise<Lease> {
+    const { broadcasts } = this.#upstream.detector;
+    const home = broadcasts ? null : this.#sharing.homeNamed(point.home);
     if (home === null) return this.#exclusive.adopt(this.#sharing.keyedOwner(owner), point);
-    const isHome = await this.isHome(owner);
-    return this.#homeOf(owner, home).adopt(owner, point, request, isHome);
+    if (this.#placement?.isConfirmed(home.key) === false) throw elsewhere();
+    return this.#homeOf(owner, home).adopt(owner, point, request);
   }
 
   /**
@@ -246,6 +238,12 @@ export class SessionPool {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
+  #holderOf(owner: SessionOwner, home: HomeName | null): Promise<PointerOwner | null> | null {
+    const placement = this.#placement;
+    if (placement === null || home === null || this.#upstream.detector.broadcasts) return null;
+    return placement.isHere(home.key) ? null : this.#claimHome(placement, owner, home);
+  }
+
   #homeOf(owner: SessionOwner, { key, concurrency }: HomeName): Home {
     const known = this.#homes.get(key);
     if (known !== undefined) return known;
@@ -255,6 +253,7 @@ export class SessionPool {
     this.#untold.delete(key);
     const home = new Home({
       ...this.#slotOptions(),
+      key,
       hasLostState,
       principal: this.#sharing.principal(owner),
       concurrency,
@@ -262,8 +261,7 @@ export class SessionPool {
       leases: this.#leases,
       clock: this.#clock,
       isRetired: () => this.#isRetired,
-      isHere: () =>
-        placement === null ? !this.#upstream.detector.hasSiblings : placement.isHere(key),
+      isConfirmed: placement === null ? null : () => placement.isConfirmed(key),
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
       onSession: (point) => placement?.keep(key, point),
@@ -274,6 +272,7 @@ export class SessionPool {
       },
     });
     this.#homes.set(key, home);
+    if (this.#isStopping && placement?.hasSuccessor === true) home.handOver();
     return home;
   }
 
@@ -301,7 +300,6 @@ export class SessionPool {
     const claim = await placement.claim(home.key);
     if (claim.type === 'elsewhere') return claim.holder;
     // It got a session before it could be claimed, while the store was away.
-    this.#homes.get(home.key)?.claimed();
     const own = this.#homes.get(home.key)?.point ?? null;
     if (own !== null) placement.keep(home.key, own);
     else if (claim.session !== null) this.#homeOf(owner, home).inherit(claim.session);

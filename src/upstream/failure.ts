@@ -37,6 +37,8 @@ export interface UpstreamFailureDetails {
   /** Whether that was JSON, as a server that is not ready yet can send it, or a proxy in front of it. */
   readonly isOtherJson?: boolean;
   readonly httpStatus?: number;
+  /** Whether another process of the gateway has the session, and can serve the call. */
+  readonly isElsewhere?: boolean;
   /** Whether a 4xx came with JSON, as a server sends it that has looked at the request. */
   readonly hasJson?: boolean;
   /** The JSON-RPC error that came with an error status. */

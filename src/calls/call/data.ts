@@ -89,6 +89,8 @@ export interface Retry {
   readonly pointer: Pointer;
   readonly request: EdgeRequest;
   readonly leg: Leg;
+  /** Whether another process relayed it: then it is not relayed to the home of its caller. */
+  readonly isRelayed: boolean;
 }
 
 /** What goes upstream for each question that a retry answers. */

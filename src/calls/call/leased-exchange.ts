@@ -37,10 +37,11 @@ export function sessionOf({ lease }: CallData): Session | null {
 }
 
 /** @returns where another replica could resume the stream now, or `null` if none could */
-export function resumePointOf({ exchange, resumeFrom }: CallData): ResumePoint | null {
+export function resumePointOf({ exchange, resumeFrom, lease }: CallData): ResumePoint | null {
   if (exchange === null) return resumeFrom;
   const point = exchange.resumable();
-  return point === null ? null : { ...point, upstreamId: exchange.id };
+  const home = lease?.home === undefined ? {} : { home: lease.home };
+  return point === null ? null : { ...point, ...home, upstreamId: exchange.id };
 }
 
 /**

@@ -224,3 +224,15 @@ function limitsLeft(
   const leftMs = timeLeftMs(clock, startedAtMs, limits.callTtlMs);
   return { ...limits, callTtlMs: Math.ceil(leftMs / 1_000) * 1_000 };
 }
+
+export function isResumable(continuation: Continuation): continuation is Resumable {
+  return continuation.resume !== null && !needsUrlVisits(continuation);
+}
+
+/**
+ * The server ended the call with its questions (error -32042). It is made again, by the rules of that error and
+ * not by those of the operator.
+ */
+export function needsUrlVisits({ questions }: Continuation): boolean {
+  return questions.some(({ id }) => id === null);
+}

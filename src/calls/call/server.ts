@@ -290,8 +290,9 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
     call.unauthorized = failureOfCall(beforeRequest(failure), true);
     return call.feed({ type: 'shutOut' });
   }
-  call.isHeldElsewhere = failure.details.httpStatus === 409;
-  call.lostTo = failure.details.exceeds ?? null;
+  const { httpStatus, isElsewhere = httpStatus === 409, exceeds = null } = failure.details;
+  call.isHeldElsewhere = isElsewhere;
+  call.lostTo = exceeds;
   // The other reader needs the session.
   if (call.isHeldElsewhere) leaveExchange(call);
   call.feed({ type: 'lost' });

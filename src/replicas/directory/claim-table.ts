@@ -106,6 +106,8 @@ export class RemoteClaims implements ClaimStore {
   readonly #clock: Clock;
   readonly #send: (request: number, claim: ClaimRequest) => void;
   readonly #waiting = new Map<number, (reply: ClaimReply) => void>();
+  /** A claim ends with its process. */
+  readonly term = 1;
   #lastRequest = 0;
 
   constructor(clock: Clock, send: (request: number, claim: ClaimRequest) => void) {

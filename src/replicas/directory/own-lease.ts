@@ -19,9 +19,18 @@ export class OwnLease {
   #isGone = false;
   /** When the lease was last there again after it was gone, in ms of `Clock.elapsed`. */
   #restoredAtMs = -Infinity;
+  /** How often the lease began. */
+  #terms = 0;
 
   constructor(options: OwnLeaseOptions) {
     this.#options = options;
+  }
+
+  /** Which lease this is, of those that were lost and taken again; `null` unless the others certainly find it. */
+  get term(): number | null {
+    const { clock, leaseMs } = this.#options;
+    const isOver = this.#leasedAtMs === null || clock.elapsed() - this.#leasedAtMs >= leaseMs;
+    return isOver || this.#isGone ? null : this.#terms;
   }
 
   /** Whether other replicas that lost their leases as well can still be without them. */
@@ -49,7 +58,9 @@ export class OwnLease {
     const { key, write, leaseMs, clock } = this.#options;
     const sentAtMs = clock.elapsed();
     if (!(await this.#extend(redis, sentAtMs))) await redis.set(key, write(), 'PX', leaseMs);
+    const isFirst = this.#leasedAtMs === null;
     this.#leasedAtMs = sentAtMs;
+    if (isFirst || this.#isGone) this.#terms += 1;
     if (!this.#isGone) return () => {};
     this.#isGone = false;
     this.#restoredAtMs = clock.elapsed();

@@ -102,6 +102,10 @@ export class RedisDirectory implements Directory {
     return this.#up;
   }
 
+  get term(): number | null {
+    return this.#ownLease.term;
+  }
+
   onChange(listener: (up: boolean) => void): void {
     this.#listeners.push(listener);
   }
@@ -231,12 +235,12 @@ export class RedisDirectory implements Directory {
   /** The holder of an unreadable claim is unknown, so no replica may take the call until the claim expires. */
   #read(text: string): ClaimRecord {
     const claim = readClaim(text);
-    if (claim === null) throw this.#wrong('holds a claim that this version cannot read');
+    if (claim === null) throw this.#wrong('holds a claim that this version cannot read', 'data');
     return claim;
   }
 
-  #wrong(problem: string): DirectoryUnavailable {
-    return new DirectoryUnavailable('store', `Redis at ${this.#store} ${problem}`);
+  #wrong(problem: string, failure: 'data' | 'incomplete' = 'incomplete'): DirectoryUnavailable {
+    return new DirectoryUnavailable(failure, `Redis at ${this.#store} ${problem}`);
   }
 
   async #run<Reply>(command: (redis: RedisClient) => Promise<Reply>): Promise<Reply> {

@@ -91,6 +91,9 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
   );
 });
 
+/** Each call has a session of its own. */
+const WITHOUT_HOMES = { sessions: { concurrency: 'separate' } };
+
 describe('what the store holds', { tags: ['redis'] }, () => {
   // Rule store-9.
   test('of calls that are parked is nothing: only their owners show that they live, and the homes of callers', async () => {
@@ -158,8 +161,9 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const redis = await redisServer();
     const way = await wayTo(redis.port);
-    const [one, third] = await replicas(legacy, 2, { redis: redis.url });
-    const claimer = await replica(legacy, { redis: new URL(`redis://127.0.0.1:${way.port}`) });
+    const [one, third] = await replicas(legacy, 2, { redis: redis.url, route: WITHOUT_HOMES });
+    const throughWay = new URL(`redis://127.0.0.1:${way.port}`);
+    const claimer = await replica(legacy, { redis: throughWay, route: WITHOUT_HOMES });
     const asked = await callTool(one.url, 'greet');
     const answers = answersOf(asked, 'Ada');
     await one.kill();
@@ -191,12 +195,37 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
 });
 
 describe('replicas that do not reach each other, but the store', { tags: ['redis'] }, () => {
-  test('still serve a retry, and its owner leaves the call alone', async () => {
+  // Rule store-13: A call whose session is the home of its caller is not taken from a replica that has a lease. If that cannot be
+  // reached, the retry gets `coordination_unavailable` and `data.retryable`. A call without a home is resumed elsewhere.
+  test(
+    'leave a call where its caller has the home, and serve it when they do',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url: redis } = await redisServer();
+      const { owner, way } = await reachableBy(legacy, { redis });
+      const other = await replica(legacy, { redis });
+      const asked = await callTool(owner.url, 'greet');
+      const answers = answersOf(asked, 'Ada');
+      way.cut();
+      const refused = await callTool(other.url, 'greet', answers);
+      expect(reasonOf(refused)).toBe('coordination_unavailable');
+      expect(refused.response.error.data.retryable).toBe(true);
+      expect(effects).toEqual([]);
+      way.mend();
+      const retry = () => callTool(other.url, 'greet', answers);
+      expect(text(await whileRetryable(retry))).toBe('Hello Ada');
+      expect(await other.rungs()).toEqual(['relay']);
+    },
+  );
+
+  test('still serve a retry of a call without a home, and its owner leaves the call alone', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const { url: redis } = await redisServer();
-    const { owner, way } = await reachableBy(legacy, { redis });
-    const other = await replica(legacy, { redis });
+    const { owner, way } = await reachableBy(legacy, { redis, route: WITHOUT_HOMES });
+    const other = await replica(legacy, { redis, route: WITHOUT_HOMES });
     const asked = await callTool(owner.url, 'greet');
     const answers = answersOf(asked, 'Ada');
     way.cut();
@@ -215,8 +244,8 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const { url: redis } = await redisServer();
-      const { owner, way } = await reachableBy(legacy, { redis });
-      const other = await replica(legacy, { redis });
+      const { owner, way } = await reachableBy(legacy, { redis, route: WITHOUT_HOMES });
+      const other = await replica(legacy, { redis, route: WITHOUT_HOMES });
       const asked = await callTool(owner.url, 'greet');
       way.cut('back');
       expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
@@ -233,8 +262,8 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
       const { effects, tools, finish } = slowGreeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const { url: redis } = await redisServer();
-      const { owner, way } = await reachableBy(legacy, { redis });
-      const other = await replica(legacy, { redis });
+      const { owner, way } = await reachableBy(legacy, { redis, route: WITHOUT_HOMES });
+      const other = await replica(legacy, { redis, route: WITHOUT_HOMES });
       const asked = await callTool(owner.url, 'greet');
       way.cut('back');
       const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));

@@ -18,10 +18,8 @@ import {
   replica,
   replicas,
   text,
-  whileRetryable,
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { openDoor } from '../../fixtures/network/door.ts';
-import { until } from '../../fixtures/process-ids.ts';
 import { freePort } from '../../fixtures/processes.ts';
 import { overseer } from '../../fixtures/redis/redis-topologies.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -135,27 +133,6 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     const tools = await listed(b);
     expect([tools.includes('count'), tools.includes('forget')]).toEqual([true, false]);
     expect(b.named('relay.failed')).toHaveLength(1);
-  });
-
-  const leavesIt =
-    'resume a call elsewhere than its caller is at home, and leave the session to the home';
-  // Rule sessions-16.
-  test(leavesIt, { tags: ['long'] }, async () => {
-    const redis = await redisServer();
-    const { server, open } = await countingServer({ keepsEvents: true });
-    const route = { sessions: { idleTimeout: '1s' } };
-    const [a, b, c] = await replicas(server, 3, { redis: redis.url, route });
-    const asked = await call(a, 'ask');
-    await a.kill();
-    const slow = whileRetryable(() => call(c, 'slow'));
-    await server.saw('tools/call', 2);
-    const retry = () => call(b, 'ask', ADA, answersOf(asked, 'Ada'));
-    expect(text(await whileRetryable(retry))).toBe('Ada 2');
-    expect(await b.rungs()).toContain('reattach');
-    await until(async () => (await b.metric('mrtr_gateway_sessions{route="mcp"}')) === 0);
-    open();
-    expect(text(await slow)).toBe('1');
-    expect(text(await call(c, 'count'))).toBe('3');
   });
 
   // Rules sessions-16, questions-2.

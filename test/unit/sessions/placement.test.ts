@@ -70,12 +70,18 @@ function withStore() {
   /** The epochs of what is claimed: one that is not there any more is not released. */
   const epochs = new Map<unknown, number>();
   const kept = new Map<unknown, Uint8Array>();
-  const state = { isAway: false, isSilent: false, refuses: null as unknown, nextEpoch: 1 };
+  const state = {
+    ...{ isAway: false, isSilent: false, refuses: null as unknown, nextEpoch: 1 },
+    term: 1 as number | null,
+  };
   const taking = async (take: () => void) => {
     if (state.isAway) throw new DirectoryUnavailable('timeout', 'away');
     take();
   };
   const store: ClaimStore = {
+    get term() {
+      return state.term;
+    },
     claim: async (id) => {
       if (id === state.refuses) throw new DirectoryUnavailable('store', 'unreadable');
       const epoch = claimed.has(id) ? (epochs.get(id) ?? 1) : state.nextEpoch;
@@ -224,4 +230,34 @@ test('a home whose session cannot be looked up is free for others', async () => 
   await expect(placement.claim('ada')).rejects.toThrow(DirectoryUnavailable);
   await settled();
   expect([claimed.size, placement.isHere('ada')]).toEqual([0, false]);
+});
+
+// Rule questions-10.
+test('a home whose holder may have lost its lease is confirmed again once it is claimed again', async () => {
+  const { state, placementOf } = withStore();
+  const placement = placementOf();
+  const claimed: string[] = [];
+  placement.listen({ claimed: (key) => claimed.push(key), lost: () => {} });
+  await placement.claim('ada');
+  expect(placement.isConfirmed('ada')).toBe(true);
+  state.term = null;
+  expect(placement.isConfirmed('ada')).toBe(false);
+  // The lease is there again, and another process can have taken the home over meanwhile.
+  state.term = 2;
+  expect([placement.isHere('ada'), placement.isConfirmed('ada')]).toEqual([true, false]);
+  await placement.claimAgain();
+  expect(placement.isConfirmed('ada')).toBe(true);
+  expect(claimed).toEqual(['ada', 'ada']);
+});
+
+// Rule questions-10.
+test('the sessions of a home that was given up for other settings are known here only, while the lease lasts', async () => {
+  const { state, placementOf } = withStore();
+  const placement = placementOf();
+  await placement.claim('ada');
+  placement.abandon();
+  expect([placement.isHere('ada'), placement.isConfirmed('ada')]).toEqual([false, true]);
+  expect(placement.isConfirmed('bob')).toBe(false);
+  state.term = 2;
+  expect(placement.isConfirmed('ada')).toBe(false);
 });

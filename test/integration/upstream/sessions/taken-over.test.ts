@@ -1,6 +1,7 @@
 /** Calls that are continued at the same time in a session that the process before had opened for their caller. */
 import { expect, test, vi } from 'vitest';
 import { sessionId } from '../../../../src/protocol/ids.ts';
+import { Sharing } from '../../../../src/sessions/session-owner.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
 import type { HomePlacement } from '../../../../src/sessions/placement.ts';
 import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
@@ -14,7 +15,13 @@ import {
 } from '../../../fixtures/servers/pool-testbed.ts';
 import { closeAfterTest, upstreamOf } from '../../../fixtures/servers/upstream-testbed.ts';
 
-const POINT = { sessionId: sessionId('session-before'), revision: '2025-11-25' } as const;
+/** The key of the home of Ada. */
+const HOME = new Sharing({ ...POOL_OPTIONS, concurrency: 'auto' }).homeFor(ADA)?.key ?? '';
+const POINT = {
+  sessionId: sessionId('session-before'),
+  revision: '2025-11-25',
+  home: HOME,
+} as const;
 
 /** The pool of a process that has just started: it has yet to find out what the server speaks. */
 async function freshPool() {
@@ -58,7 +65,8 @@ test('the state of a session is still known when a call that was left in it has 
   const served = await pool.lease(ADA, ANY);
   served.giveBack(true);
   const left = await pool.lease(ADA, ANY);
-  const point = { sessionId: left.session.id ?? sessionId(''), revision: '2025-11-25' } as const;
+  const id = left.session.id ?? sessionId('');
+  const point = { sessionId: id, revision: '2025-11-25', home: HOME } as const;
   left.leave();
   const resumed = await pool.adopt(ADA, point, ANY);
   resumed.giveBack(false);
@@ -71,16 +79,12 @@ test('the state of a session is still known when a call that was left in it has 
 test('a session that is ended is not left to the next process', async () => {
   const { server, clock, ended } = await poolStage();
   const left: boolean[] = [];
-  let isHere = false;
   const placed: Partial<HomePlacement> = {
-    claim: async () => {
-      isHere = true;
-      return { type: 'here', session: POINT };
-    },
-    isHere: () => isHere,
+    isHere: () => true,
+    isConfirmed: () => true,
     giveUp: (_key, isSessionLeft) => void left.push(isSessionLeft),
     keep: () => {},
-    onLost: () => {},
+    listen: () => {},
     close: () => {},
   };
   const options = { concurrency: 'auto', placement: placed as HomePlacement } as const;
@@ -105,4 +109,21 @@ test('what fails for another reason fails for all who wait for it', async () => 
   const adopted = await Promise.allSettled([adopt(), adopt(), adopt()]);
   expect(adopted.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
   expect(adoption).toHaveBeenCalledTimes(1);
+});
+
+// Rule questions-10.
+test('a session of one call that another replica may still use is not used for other calls', async () => {
+  const { server, clock, ended } = await poolStage();
+  const upstream = upstreamOf(server, { hasSiblings: true }, clock);
+  const pool = new SessionPool(upstream, POOL_OPTIONS, clock);
+  closeAfterTest(() => pool.close());
+  const { sessionId: id, revision } = POINT;
+  const resumed = await pool.adopt(ADA, { sessionId: id, revision }, ANY);
+  expect(resumed.session.questions.knowsAllCalls()).toBe(false);
+  resumed.giveBack(true);
+  await turnsUntil(() => ended().includes(id));
+  const next = await pool.lease(ADA, ANY);
+  expect(next.session.id).not.toBe(id);
+  expect(next.session.questions.knowsAllCalls()).toBe(true);
+  next.giveBack(true);
 });

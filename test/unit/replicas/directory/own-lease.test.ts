@@ -112,3 +112,20 @@ test('two renewals at once that find the lease gone tell it once', async () => {
   await Promise.all([renew(), renew()]);
   expect(told()).toBe(1);
 });
+
+// Rule questions-10.
+test('a lease counts from when it was sent until its end, and one that is taken again is another one', async () => {
+  const { clock, renew, lease } = testbed();
+  expect(lease.term).toBeNull();
+  await renew();
+  const { term } = lease;
+  clock.advance(LEASE_MS - 1);
+  expect(lease.term).toBe(term);
+  await renew();
+  clock.advance(LEASE_MS - 1);
+  expect(lease.term).toBe(term);
+  clock.advance(1);
+  expect(lease.term).toBeNull();
+  await renew();
+  expect(lease.term).toBe(Number(term) + 1);
+});
