@@ -51,7 +51,7 @@ describe('a call that ended without a reply', () => {
     const next = await start();
     send({ id: 'first', ...ELICITATION });
     await settled(ground);
-    clock.advance(30_000);
+    clock.advance(58_000);
     expect(await replied('first')).toEqual({ action: 'cancel' });
     expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 5_000]);
     send({ id: 'second', ...ELICITATION });
