@@ -48,6 +48,8 @@ export interface GatewayOptions {
   readonly clock?: Clock;
   /** Overrides of `CLIENT_TIMEOUTS`. */
   readonly timeouts?: Partial<ClientTimeouts>;
+  /** Overrides what the system says of the memory that the process can use. */
+  readonly memoryBytes?: number;
 }
 
 /** All of a gateway but its admin listener. */
@@ -133,12 +135,12 @@ const NOTHING_YET: LiveView = { parts: [], missing: [] };
  */
 export async function openGateway(
   config: Config,
-  { log: eventLog, clock: ownClock = systemClock, timeouts }: GatewayOptions,
+  { log: eventLog, clock: ownClock = systemClock, timeouts, memoryBytes }: GatewayOptions,
   shares: WorkerShares | null,
   telemetry = new Telemetry(config, { log: eventLog, clock: ownClock }),
 ): Promise<GatewayProcess> {
   const { routes, metrics, outcomes } = telemetry;
-  const services = await openServices(config, telemetry, shares);
+  const services = await openServices(config, telemetry, shares, memoryBytes);
   const { shared } = services;
   const { clock, log, openResponses, replica } = shared;
   const listener = new PublicListener(

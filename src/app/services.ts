@@ -1,6 +1,7 @@
 /** Creates what the routes of a process share, whatever the configuration in force is (`shared-services.ts` has the types). */
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
+import { ByteBudget } from '../lib/byte-budget.ts';
 import { LocalCounts, Quota, type QuotaLimits } from '../lib/counts.ts';
 import { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
@@ -12,7 +13,7 @@ import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
 import { limitLog } from '../ops/throttled-log.ts';
-import { MemoryMonitor, processMemory } from '../limits/memory.ts';
+import { MemoryMonitor, processesOf, processMemory, usableMemory } from '../limits/memory.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';
 import { configuredKeys, generateSealKey } from './settings.ts';
@@ -22,6 +23,9 @@ import type { Clock } from '../lib/clock.ts';
 import type { RateStore } from '../limits/rates.ts';
 
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;
+/** The parts of the memory that `limits.maxMemoryPercent` allows for bytes that wait for their end. */
+const PART_FOR_MESSAGES = 1 / 2;
+const PART_FOR_BODIES = 1 / 4;
 const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
 
 export interface Services {
@@ -41,6 +45,7 @@ export async function openServices(
   config: Config,
   telemetry: Telemetry,
   shares: WorkerShares | null,
+  memoryBytes = usableMemory(),
 ): Promise<Services> {
   let inForce = config;
   const { routes, fleetClock, clock, log, metrics } = telemetry;
@@ -57,11 +62,14 @@ export async function openServices(
   const serveRelayed = observeRelayed(routes.serveRelayed, tracer);
   const replica = await joinReplicas(config, serveRelayed, services);
   let rateStore = await openRateStore(config, clock);
-  const memory = new MemoryMonitor(
-    processMemory(() => siblings?.count ?? 1),
-    () => capacity.used,
-    clock,
-  );
+  const workers = () => siblings?.count ?? 1;
+  const budget = (part: number) =>
+    new ByteBudget(() => {
+      const { maxMemoryPercent } = inForce.limits;
+      const allowed = (memoryBytes * (maxMemoryPercent ?? 100)) / 100;
+      return (allowed * part) / processesOf(workers());
+    });
+  const memory = new MemoryMonitor(processMemory(workers), () => capacity.used, clock);
   const shared: SharedServices = {
     get config() {
       return inForce;
@@ -89,6 +97,8 @@ export async function openServices(
       counts,
     ),
     counts,
+    messageBudget: budget(PART_FOR_MESSAGES),
+    bodyBudget: budget(PART_FOR_BODIES),
     capacity,
     sealer: createSealer({
       ring: sealKeys.ring('seal'),

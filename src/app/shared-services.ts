@@ -3,6 +3,7 @@ import type { Capacity } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
 import type { ClientConnections } from '../edge/http/connection.ts';
 import type { Identity } from '../identity/identity.ts';
+import type { ByteBudget } from '../lib/byte-budget.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Counts, Quota } from '../lib/counts.ts';
 import type { OpenResponses, WriteBurst } from '../lib/http.ts';
@@ -29,6 +30,10 @@ export interface SharedServices {
   readonly capacity: Capacity;
   /** What the workers of this gateway count together. */
   readonly counts: Counts;
+  /** Messages of servers of which a part has come. */
+  readonly messageBudget: ByteBudget;
+  /** Bodies of clients of which a part has come. */
+  readonly bodyBudget: ByteBudget;
   readonly sealer: Sealer;
   /** The configured keys, or a generated one if there are none. */
   readonly sealKeys: SealKeys;

@@ -254,6 +254,7 @@ function serveCommand(words: Words, env: Environment): Command {
     path: value('path'),
     publicUrl: value('public-url'),
     ...overHttp,
+    maxEvent: value('max-event'),
     sessionScope: value('session-scope'),
     sealKey: sealKeyFile === null ? env[SEAL_KEY_VARIABLE] || undefined : undefined,
   });

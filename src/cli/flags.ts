@@ -94,6 +94,13 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       meaning: 'a header for the server; repeatable; one per line in the variable',
     },
     {
+      name: 'max-event',
+      value: 'SIZE',
+      fallback: '32MiB',
+      env: 'MRTR_GATEWAY_MAX_EVENT',
+      meaning: 'the largest event of a stream, and the longest line over stdio',
+    },
+    {
       name: 'session-scope',
       value: 'SCOPE',
       env: 'MRTR_GATEWAY_SESSION_SCOPE',
@@ -173,6 +180,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   'public-url': 'routes[].publicUrl',
   transport: 'routes[].upstream.transport',
   'upstream-header': 'routes[].upstream.headers',
+  'max-event': 'routes[].upstream.maxEvent',
   'session-scope': 'routes[].sessions.scope',
   'seal-key-file': 'seal.keys',
 };

@@ -19,16 +19,15 @@ import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
 import {
   ResponseWriter,
-  sendJson,
-  BODY_TOO_LARGE,
-  sendRefusal,
   refuse,
+  sendJson,
+  sendRefusal,
   type UnnamedRefusal,
 } from './response-writer.ts';
 import type { EdgeOptions, EdgeRoute } from './options.ts';
 import { headerMismatch, refused, type ModernRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
-import { readBody } from './request/body.ts';
+import { readBody, refuseBody, UNIDENTIFIED, UnreadBodyError } from './request/body.ts';
 import { endSpan, startSpan } from './request-span.ts';
 
 /**
@@ -52,9 +51,14 @@ export class ModernEndpoint {
   install(app: FastifyInstance): void {
     // Every body is read as bytes: legacy requests go upstream unchanged.
     app.removeAllContentTypeParsers();
-    app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
-      done(null, body),
-    );
+    app.addContentTypeParser('*', (_request, payload, done) => {
+      const { maxBodyBytes, holdBytes } = this.#options;
+      // Nobody has asked for the caller yet.
+      readBody(payload, maxBodyBytes, holdBytes(UNIDENTIFIED), (body) => {
+        if (typeof body === 'string') done(new UnreadBodyError(body));
+        else done(null, body);
+      });
+    });
     app.addHook('preParsing', (request, _reply, payload, next) => {
       const body = this.#bodiesToPass.get(request.raw);
       next(null, body === undefined ? payload : Readable.from([body], { objectMode: false }));
@@ -107,8 +111,9 @@ export class ModernEndpoint {
     if (isModern instanceof Promise ? await isModern : isModern)
       return framework(request, response);
     this.#options.beforeBody(response);
-    readBody(request, this.#options.maxBodyBytes, (body) => {
-      if (body === null) return refuse(response, 413, BODY_TOO_LARGE);
+    const { maxBodyBytes, holdBytes } = this.#options;
+    readBody(request, maxBodyBytes, holdBytes(caller.principalKey), (body) => {
+      if (typeof body === 'string') return refuseBody(response, body);
       const passThrough = () => {
         this.#bodiesToPass.set(request, body);
         framework(request, response);

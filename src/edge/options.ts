@@ -1,4 +1,5 @@
 /** What the edge needs from the rest of the gateway: the services of one route, and the settings of an endpoint. */
+import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Closed } from '../lib/clock.ts';
@@ -66,6 +67,8 @@ export interface EdgeOptions extends ResponseSettings {
   /** Called for a request that is refused because its client is a legacy one. */
   readonly legacyRefused: (caller: Caller) => void;
   readonly maxBodyBytes: number;
+  /** Counts what a body takes until all of it has come. */
+  readonly holdBytes: (owner: string) => HeldBytes;
   /** Called before a body is read. */
   readonly beforeBody: (response: ServerResponse) => void;
   readonly log: Log;

@@ -275,6 +275,8 @@ export function refusalReason(response: ServerResponse): string | undefined {
 export const BODY_TOO_LARGE = 'Request body too large (limits.maxBody)';
 /** What a legacy client can do that is not served: its user may see nothing else. */
 export const LEGACY_ADVICE = `pin ${MODERN_REVISION} in the client, or use a client that speaks it`;
+export const NO_ROOM_FOR_BODY =
+  'The gateway has no memory left for large request bodies now (limits.maxMemoryPercent)';
 export const NO_SUCH_PATH = 'No route of the gateway has this path';
 
 /** Says that a method of HTTP is not that of modern clients (streamable-http, "Earlier Streamable HTTP Revisions"). */

@@ -20,18 +20,26 @@ type MemoryMeter = () => number;
  */
 export function processMemory(workers: () => number): MemoryMeter {
   const maxHeap = maxOldGeneration();
+  const maxAll = usableMemory();
   const maxGroup = process.constrainedMemory() || Infinity;
-  const maxAll = Math.min(maxGroup, totalmem());
   let resident = 0;
   return () => {
-    const count = workers();
-    // A primary takes half of what a worker takes.
     resident = residentBytes() ?? resident;
-    const all = resident * (count <= 1 ? 1 : count + 0.5);
+    const all = resident * processesOf(workers());
     // The kernel can take back what the group has of files that nobody has in memory, and counts that as used.
     const group = maxGroup > maxAll ? Infinity : maxGroup - process.availableMemory();
     return Math.max(Math.min(all, group) / maxAll, oldGeneration() / maxHeap);
   };
+}
+
+/** Returns how many workers take as much memory as all processes of a gateway. A primary takes half of what a worker takes. */
+export function processesOf(workers: number): number {
+  return workers <= 1 ? 1 : workers + 0.5;
+}
+
+/** Returns the limit of the control group, or what the machine has, in bytes. */
+export function usableMemory(): number {
+  return Math.min(process.constrainedMemory() || Infinity, totalmem());
 }
 
 /** @returns `null` if the process has no open file left for what the system says of its memory */

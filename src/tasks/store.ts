@@ -10,8 +10,11 @@ import { openBytes, sealBytes, type Place } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { readRecord, writeRecord, type TaskRecord } from './record.ts';
 
-/** The longest record that is opened, in bytes: a request, and its questions or its result. */
-const MAX_SEALED_BYTES = 64 * 1024 * 1024;
+/**
+ * The longest record that is opened, in bytes: a request, and its questions or its result, which can be as large as
+ * `upstream.maxEvent` and `upstream.maxBody` can allow. The longest text of Node.js and the longest value of Redis have as many.
+ */
+const MAX_SEALED_BYTES = 512 * 1024 * 1024;
 /** Of how many tasks it is known how far they are. */
 const MAX_SEEN = 10_000;
 /** How long a claim outlives its task, in ms. */

@@ -1,6 +1,7 @@
 /** A message that is too large, of which only the ends and the length are kept while it is discarded. */
 import { readCutMessage, type CutMessage } from '../protocol/cut-message.ts';
-import { UpstreamFailure } from './failure.ts';
+import type { UpstreamLimit } from './failure.ts';
+import { exceededLimit, type SizeLimit } from './size-limits.ts';
 
 /** How much of each end is kept. */
 const END_BYTES = 4_096;
@@ -10,6 +11,8 @@ const MAX_BYTES = 1024 ** 3;
 const NO_OBJECT = /^\s*[^\s{]/;
 
 export class DiscardedMessage {
+  readonly #limit: SizeLimit;
+  readonly #limitBytes: number;
   readonly #maxBytes: number;
   readonly #head = Buffer.allocUnsafeSlow(END_BYTES);
   readonly #tail = Buffer.allocUnsafeSlow(2 * END_BYTES);
@@ -18,14 +21,25 @@ export class DiscardedMessage {
   #bytes = 0;
   #isObject: boolean | null = null;
 
-  /** @param limitBytes the limit that the message exceeds */
-  constructor(limitBytes: number) {
+  /**
+   * @param limit what the message exceeds
+   * @param limitBytes how large a message can be at most
+   */
+  constructor(limit: SizeLimit, limitBytes: number) {
+    this.#limit = limit;
+    this.#limitBytes = limitBytes;
     this.#maxBytes = Math.max(limitBytes, Math.min(MAX_TIMES * limitBytes, MAX_BYTES));
   }
 
   /** True once it can no longer become known what the message is, or too much of it came. */
   get isHopeless(): boolean {
     return this.#bytes > this.#maxBytes || this.#isObject === false;
+  }
+
+  /** Describes the limit that the message exceeds. */
+  get exceeds(): UpstreamLimit {
+    const bytes = this.isHopeless ? null : this.#bytes;
+    return exceededLimit(this.#limit, this.#limitBytes, bytes);
   }
 
   /** Takes the next bytes of the message. They are copied. */
@@ -65,17 +79,4 @@ export class DiscardedMessage {
     }
     this.#tailBytes += last.copy(this.#tail, this.#tailBytes);
   }
-}
-
-/**
- * Builds the failure of a call or request whose reply was discarded. The server has done with it, and the session goes on.
- * @param problem why it was discarded, without the name of the limit
- */
-export function replyTooLarge(problem: string): UpstreamFailure {
-  return new UpstreamFailure('upstream_protocol_error', `${problem} (upstream.maxEvent)`, {
-    mayHaveActed: true,
-    isForReply: true,
-    hasReplied: true,
-    exceeds: 'upstream.maxEvent',
-  });
 }

@@ -20,10 +20,10 @@ export type UpstreamFailureCode =
   /** A response that is not MCP: HTML, a redirect, a compressed body, JSON that is not a reply, an event beyond the limit. */
   | 'upstream_protocol_error';
 
-/** A limit of what a server sends: the key of one that is configured, or the words for a fixed one. */
+/** A limit of what a server sends, in words: one that is configured (`size-limits.ts`), or a fixed one. */
 export type UpstreamLimit =
-  | 'upstream.maxEvent'
-  | 'upstream.maxBody'
+  | `${'upstream.maxEvent' | 'upstream.maxBody'} is ${string}`
+  | `limits.maxMemoryPercent leaves ${string}`
   | `at most ${number} levels of objects and arrays`
   | `at most ${number} objects and arrays`;
 

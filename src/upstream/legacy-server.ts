@@ -1,4 +1,5 @@
 /** A legacy server behind a route, however it is reached: what it is created with, what it is asked for, and what it was told. */
+import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { WriteBurst } from '../lib/http.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
@@ -72,6 +73,8 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly headersTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  /** Counts what waits for its end; without it, each body and event has its own limit only. */
+  readonly holdBytes?: () => HeldBytes;
   readonly pingIntervalMs: number;
   readonly statefulWithoutSessionId: boolean;
   /** The `clientInfo` for clients that gave none. */

@@ -1,4 +1,6 @@
 /** A legacy server over stdio: one process for each session, so many at most, and none that fails again and again. */
+import { UNBOUNDED } from './size-limits.ts';
+import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { Clock } from '../lib/clock.ts';
 import { randomId } from '../lib/crypto.ts';
 import type { JsonObject } from '../protocol/json.ts';
@@ -36,6 +38,8 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
   };
   readonly headersTimeoutMs: number;
   readonly maxEventBytes: number;
+  /** Counts what a line takes until it has ended; without it, each has its own limit only. */
+  readonly holdBytes?: () => HeldBytes;
   readonly pingIntervalMs: number;
   /** The `clientInfo` for clients that gave none. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
@@ -222,12 +226,13 @@ export class StdioUpstream implements LegacyServer {
     session: string,
     output: ProcessOutput,
   ): StdioTransport {
-    const { headersTimeoutMs, maxEventBytes, onProcess } = this.#options;
+    const { headersTimeoutMs, maxEventBytes, holdBytes, onProcess } = this.#options;
     const startedAtMs = this.#clock.elapsed();
     const transport = new StdioTransport(listener, {
       ...this.#options.process,
       env: this.#env,
       maxLineBytes: maxEventBytes,
+      held: holdBytes?.() ?? UNBOUNDED,
       maxUnreadMs: headersTimeoutMs,
       maxAgeMs: this.#options.process.maxProcessAgeMs,
       output,

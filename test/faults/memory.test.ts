@@ -28,7 +28,8 @@ async function stage(say: Say) {
     json(response, 200, { jsonrpc: '2.0', id: received.body.id, result });
   });
   stopAfterTest(() => upstream.stop());
-  const gateway = await GatewayProcess.start({ upstream: upstream.url, relay: false });
+  const route = { upstream: { url: upstream.url, maxEvent: '4MiB' } };
+  const gateway = await GatewayProcess.start({ upstream: upstream.url, relay: false, route });
   stopAfterTest(() => gateway.kill());
   for (let count = 0; count < 20; count += 1) await callTool(gateway.url, 'echo');
   await gateway.forgetPeak();
@@ -97,8 +98,8 @@ const times = (text: string, bytes: number) => text.repeat(Math.floor(bytes / te
 
 describe('ten at once', { tags: ['linux'], timeout: 60_000 }, () => {
   // Rule limits-4: An event is held as bytes until it is whole, and may have 100 000 lines, so that it costs
-  // a small multiple of `upstream.maxEvent` whatever it is made of: ten hostile ones at once stay under 200
-  // MiB in all. Comments between the lines of an event count as its bytes.
+  // a small multiple of `upstream.maxEvent` whatever it is made of: ten hostile ones of 4 MiB at once stay under
+  // 200 MiB in all. Comments between the lines of an event count as its bytes.
   test.each<[string, Say]>([
     ['endless tiny data lines', endless('data: x\n')],
     ['endless empty data lines', endless('data\n')],

@@ -125,6 +125,7 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
     read: (request, body) => readModernRequest(request, body, policy),
     legacyRefused: ({ address }) => refused(address),
     maxBodyBytes: config.limits.maxBodyBytes,
+    holdBytes: (owner) => shared.bodyBudget.open(owner),
     beforeBody: (response) => connections.continue(response),
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,

@@ -1,8 +1,14 @@
 /** Connects the pass-through with a route: what goes to its server untranslated, and what is told of that. */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { BODY_TOO_LARGE, NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
-import { readBody, readJsonBody } from '../../edge/request/body.ts';
+import { NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
+import {
+  readBody,
+  readJsonBody,
+  refuseBody,
+  UNIDENTIFIED,
+  type UnreadBody,
+} from '../../edge/request/body.ts';
 import { hasClaim } from '../../edge/request/modern-request.ts';
 import { isLoopbackHost, pathOf } from '../../lib/http.ts';
 import { once } from '../../lib/once.ts';
@@ -15,7 +21,6 @@ import {
   registerPassThrough,
   type PassThrough,
 } from '../../passthrough/passthrough.ts';
-import { refusePassThrough } from '../../passthrough/response.ts';
 import { clientRequestId } from '../../protocol/ids.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
@@ -118,12 +123,13 @@ async function admitsOther(
     ({ admission, calls }) => !admission.isClear || calls.isStopping,
   );
   if (limiting.length === 0 || !(request.body instanceof Readable)) return true;
-  const body = await new Promise<Buffer | null>((resolve) => {
+  const body = await new Promise<Buffer | UnreadBody>((resolve) => {
     reply.raw.once('close', () => resolve(Buffer.alloc(0)));
-    readBody(request.raw, maxBodyBytes, resolve);
+    readBody(request.raw, maxBodyBytes, shared.bodyBudget.open(UNIDENTIFIED), resolve);
   });
-  if (body === null) {
-    refusePassThrough(reply, 413, BODY_TOO_LARGE);
+  if (typeof body === 'string') {
+    refuseBody(reply.hijack().raw, body);
+    request.raw.resume();
     return false;
   }
   request.body = body;

@@ -106,7 +106,8 @@ export async function joinReplicas(
   }
 }
 
-const MAX_REPLY_BYTES = 32 * 1024 * 1024;
+/** A reply of the largest message that `upstream.maxEvent` and `upstream.maxBody` can allow. */
+const MAX_REPLY_BYTES = 257 * 1024 * 1024;
 const LOOPBACK: ListenAddress = { host: '127.0.0.1', port: 0 };
 
 interface RelayAddresses {

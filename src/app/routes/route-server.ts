@@ -160,7 +160,7 @@ interface FromRoute extends SessionCapacityOptions {
 
 function createLegacyServer(
   { id: route, upstream: config }: RouteConfig,
-  { clock, log, hasSiblings, writes }: SharedServices,
+  { clock, log, hasSiblings, writes, messageBudget }: SharedServices,
   fromRoute: FromRoute,
 ): { readonly server: LegacyServer; readonly http: HttpServer | null } {
   const logOneSession = (cause: string) => log.event('upstream.one_session', { route, cause });
@@ -168,6 +168,7 @@ function createLegacyServer(
   const options = {
     gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
     ...fromRoute,
+    holdBytes: () => messageBudget.open(route),
     onDetected: (kind: ServerKind, cause: DetectionCause) =>
       log.event('upstream.detected', { route, kind, cause }),
     onDropped: (kind: string, method: string, problem: string) =>

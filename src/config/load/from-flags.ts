@@ -14,6 +14,7 @@ export interface FlagValues {
   readonly publicUrl?: string;
   readonly transport?: string;
   readonly upstreamHeader?: Readonly<Record<string, string>>;
+  readonly maxEvent?: string;
   readonly sessionScope?: string;
   /** Keys as `KID:KEY`, separated by white space or commas. The first one seals. */
   readonly sealKey?: string;
@@ -42,6 +43,7 @@ const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
   ['routes[0].publicUrl', 'public-url'],
   ['routes[0].upstream.transport', 'transport'],
   ['routes[0].upstream.headers', 'upstream-header'],
+  ['routes[0].upstream.maxEvent', 'max-event'],
   ['routes[0].sessions.scope', 'session-scope'],
   ['seal.keys', 'seal-key'],
   ['log.level', 'log-level'],
@@ -60,7 +62,7 @@ export function configFromFlags(
   values: FlagValues,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
-  const { upstream, listen, admin, workers, path, publicUrl } = values;
+  const { upstream, listen, admin, workers, path, publicUrl, maxEvent } = values;
   const nameless = values.sealKey === undefined ? [] : keysWithoutName(values.sealKey);
   if (nameless.length > 0) throw invalid(nameless, nameOf);
   const transport = TRANSPORT_ALIASES.get(values.transport) ?? values.transport;
@@ -74,8 +76,8 @@ export function configFromFlags(
         publicUrl,
         upstream:
           typeof upstream === 'string'
-            ? { url: upstream, transport, headers: values.upstreamHeader }
-            : upstream,
+            ? { url: upstream, transport, headers: values.upstreamHeader, maxEvent }
+            : { ...upstream, maxEvent },
         sessions: { scope: values.sessionScope },
       },
     ],

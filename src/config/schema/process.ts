@@ -64,7 +64,7 @@ export const limits = section({
   maxMemoryPercent: countOrOff(
     80,
     { min: 10, max: 99 },
-    'The memory in use, in percent of the limit of the control group (a container) or of the heap, above which a process accepts no additional calls, and allows fewer as memory use grows. It refuses others with `overloaded`. Retries of calls are served.',
+    'The memory in use, in percent of the limit of the control group (a container) or of the heap, above which a process accepts no additional calls, and allows fewer as memory use grows. It refuses others with `overloaded`. Retries of calls are served. Of what it allows, a part is for bodies and messages that have not come whole.',
   ),
 })
   .prefault({})

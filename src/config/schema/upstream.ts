@@ -229,7 +229,7 @@ const httpKeys = {
   ),
   tokenExchange,
   connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
-  maxBody: size('16MiB', '1KiB', '1GiB', 'The largest response body.'),
+  maxBody: size('32MiB', '1KiB', '1GiB', 'The largest response body.'),
   circuitBreaker,
   statefulWithoutSessionId: flag(
     false,
@@ -275,10 +275,10 @@ const keys = section(
       'Timeout of the response headers, and of the whole response to a request in which the server cannot ask. The response to a call over Streamable HTTP, headers included, is bounded by `calls.maxDuration` only.',
     ),
     maxEvent: size(
-      '4MiB',
+      '32MiB',
       '1KiB',
       '256MiB',
-      'The largest event of a stream, and the longest line of a server over stdio. A larger one fails its call.',
+      'The largest event of a stream, and the longest line of a server over stdio. A larger one fails its call. All that are being received take half of the memory that `limits.maxMemoryPercent` allows at most, and those of one server half of that.',
     ),
     pingInterval: duration(
       '60s',

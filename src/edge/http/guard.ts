@@ -14,6 +14,7 @@ import {
   removedMethod,
 } from '../response-writer.ts';
 import { isLoopbackHost, pathOf } from '../../lib/http.ts';
+import { refuseBody, UnreadBodyError } from '../request/body.ts';
 import { indexOfName } from './header-fields.ts';
 
 export interface GuardOptions {
@@ -64,7 +65,8 @@ export class Guard {
         else refuse(reply.hijack().raw, 404, problem);
       }, next);
     });
-    app.setErrorHandler((error: FastifyError, _request, reply) => {
+    app.setErrorHandler((error: FastifyError | UnreadBodyError, _request, reply) => {
+      if (error instanceof UnreadBodyError) return refuseBody(reply.hijack().raw, error.why);
       const status = error.statusCode ?? 500;
       const message = MESSAGES[error.code] ?? 'The request is not valid HTTP';
       const { raw } = reply.hijack();
@@ -136,8 +138,6 @@ function isModernPost({ method, headers }: IncomingMessage): boolean {
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: BODY_TOO_LARGE,
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body does not match its Content-Length',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Content-Type must be application/json',
 };
 

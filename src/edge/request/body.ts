@@ -2,7 +2,10 @@
  * Reads request bodies from clients that may be hostile: of a bounded size, valid UTF-8, of a bounded depth, and
  * without duplicate members, since two parsers could pick different ones (RFC 7493).
  */
-import type { IncomingMessage } from 'node:http';
+import type { ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { HeldBytes } from '../../lib/byte-budget.ts';
+import { BODY_TOO_LARGE, NO_ROOM_FOR_BODY, refuse } from '../response-writer.ts';
 import {
   isJsonObject,
   type JsonValue,
@@ -26,25 +29,58 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
+/** Why a body is not read: it is larger than a body can be, or others take the room that there is. */
+export type UnreadBody = 'too large' | 'no room';
+
+/** The owner of bodies of callers that are not identified before. */
+export const UNIDENTIFIED = 'unidentified';
+
+/** The status of the response to a request whose body is not read, and its text. */
+const UNREAD = {
+  'too large': [413, BODY_TOO_LARGE, {}],
+  'no room': [503, NO_ROOM_FOR_BODY, { 'retry-after': '1' }],
+} as const;
+
+/** For the framework, which refuses the request. */
+export class UnreadBodyError extends Error {
+  readonly why: UnreadBody;
+
+  constructor(why: UnreadBody) {
+    super(UNREAD[why][1]);
+    this.why = why;
+  }
+}
+
+/** Refuses a request whose body is not read. */
+export function refuseBody(response: ServerResponse, why: UnreadBody): void {
+  const [status, message, headers] = UNREAD[why];
+  refuse(response, status, message, headers);
+}
+
 /**
  * Reads the bytes of a body.
- * @param onBody called with the whole body, or with `null` as soon as it is too large; never if the client leaves
+ * @param held what the body takes until all of it has come
+ * @param onBody called with the whole body, or with the reason as soon as it cannot be read; never if the client leaves
  */
 export function readBody(
-  request: IncomingMessage,
+  request: Readable,
   maxBytes: number,
-  onBody: (body: Buffer | null) => void,
+  held: HeldBytes,
+  onBody: (body: Buffer | UnreadBody) => void,
 ): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
   const onData = (chunk: Buffer) => {
     bytes += chunk.byteLength;
     chunks.push(chunk);
-    if (bytes <= maxBytes) return;
+    const isTooLarge = bytes > maxBytes;
+    if (!isTooLarge && held.hold(bytes)) return;
+    held.release();
     request.off('data', onData).off('end', onEnd);
-    onBody(null);
+    onBody(isTooLarge ? 'too large' : 'no room');
   };
   const onEnd = () => {
+    held.release();
     const [only] = chunks;
     onBody(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, bytes));
   };
@@ -52,6 +88,7 @@ export function readBody(
   request
     .on('data', onData)
     .on('end', onEnd)
+    .on('close', () => held.release())
     .on('error', () => {});
 }
 

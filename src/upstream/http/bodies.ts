@@ -3,6 +3,7 @@
  * reconnection time that a server may ask for), or as one JSON text. The parsers have no limits by default.
  */
 import { createParser } from 'eventsource-parser';
+import type { HeldBytes } from '../../lib/byte-budget.ts';
 import {
   excessOf,
   MAX_CONTAINERS,
@@ -12,6 +13,7 @@ import {
 } from '../../protocol/json.ts';
 import { DiscardedMessage } from '../discarded-message.ts';
 import { UpstreamFailure, type UpstreamLimit } from '../failure.ts';
+import { exceededLimit, tooLarge, UNBOUNDED, type SizeLimit } from '../size-limits.ts';
 import { DiscardedEvent } from './discarded-event.ts';
 import { EventBytes } from './event-bytes.ts';
 
@@ -40,6 +42,7 @@ const MAX_RETRY_MS = 7 * 24 * 3_600_000;
 export class EventStreamBody {
   readonly #maxEventBytes: number;
   readonly #listener: EventStreamListener;
+  readonly #held: HeldBytes;
   readonly #bytes: EventBytes;
   readonly #parser: ReturnType<typeof createParser>;
   #failure: UpstreamFailure | null = null;
@@ -48,8 +51,12 @@ export class EventStreamBody {
   /** The event that is being discarded. */
   #discarding: DiscardedEvent | null = null;
 
-  /** @param maxEventBytes the limit for the data of one event */
-  constructor(maxEventBytes: number, listener: EventStreamListener) {
+  /**
+   * @param maxEventBytes the limit for the data of one event
+   * @param held what an event takes until it is whole
+   */
+  constructor(maxEventBytes: number, held: HeldBytes, listener: EventStreamListener) {
+    this.#held = held;
     this.#maxEventBytes = maxEventBytes;
     this.#listener = listener;
     this.#bytes = new EventBytes(maxEventBytes);
@@ -89,25 +96,29 @@ export class EventStreamBody {
     const whole = this.#bytes.take(bytes);
     if (whole.length > 0) this.#parser.feed(whole.toString('utf8'));
     this.#tellLoneId();
-    const discards = this.#bytes.isTooLarge && this.#listener.discardsLarge === true;
-    if (this.#bytes.isTooLarge && !discards) this.#failure ??= this.#eventTooLarge();
+    const limit = this.#bytes.isTooLarge ? 'upstream.maxEvent' : 'limits.maxMemoryPercent';
+    const isTooLarge = this.#bytes.isTooLarge || !this.#held.hold(this.#bytes.heldBytes);
+    const discards = isTooLarge && this.#listener.discardsLarge === true;
+    if (isTooLarge && !discards) this.#failure ??= this.#eventTooLarge(limit);
     if (this.#failure !== null) throw this.#failure;
     if (!discards) return NOTHING;
-    this.#discarding = new DiscardedEvent(this.#maxEventBytes);
+    this.#discarding = new DiscardedEvent(limit, this.#maxEventBytes);
+    this.#held.release();
     return this.#bytes.restart();
   }
 
   /** @returns what comes after the event */
   #discard(event: DiscardedEvent, bytes: Buffer): Buffer {
     const rest = event.take(bytes);
-    if (event.message.isHopeless) throw (this.#failure ??= this.#eventTooLarge());
+    const { message } = event;
+    if (message.isHopeless) throw (this.#failure ??= tooLarge(LARGE_EVENT, message.exceeds));
     if (rest === null) return NOTHING;
     this.#discarding = null;
     this.#listener.event({
       event: event.name,
       data: '',
       id: undefined,
-      discarded: event.message,
+      discarded: message,
     });
     return rest;
   }
@@ -135,33 +146,23 @@ export class EventStreamBody {
     }
     if (this.#failure !== null) return;
     if (!isLarge) return this.#listener.event(event);
-    const discarded = new DiscardedMessage(this.#maxEventBytes);
+    const discarded = new DiscardedMessage('upstream.maxEvent', this.#maxEventBytes);
     discarded.take(Buffer.from(data));
     this.#listener.event({ ...event, data: '', discarded });
   }
 
-  #eventTooLarge(): UpstreamFailure {
-    return tooLarge(eventTooLarge(this.#maxEventBytes), 'upstream.maxEvent');
+  #eventTooLarge(limit: SizeLimit = 'upstream.maxEvent'): UpstreamFailure {
+    return tooLarge(LARGE_EVENT, exceededLimit(limit, this.#maxEventBytes, null));
   }
 }
 
 const NOTHING = Buffer.alloc(0);
 
-/** Describes an event that is too large, without the name of the limit. */
-export function eventTooLarge(maxEventBytes: number): string {
-  return `an event is larger than ${maxEventBytes} bytes`;
-}
+export const LARGE_EVENT = 'an event is too large';
 
 function clampRetry(waitMs: number): number {
   if (Number.isNaN(waitMs)) return MIN_RETRY_MS;
   return Math.min(Math.max(waitMs, MIN_RETRY_MS), MAX_RETRY_MS);
-}
-
-/** @param exceeds the limit that it is too large for, if the client is told */
-export function tooLarge(problem: string, exceeds: UpstreamLimit | null): UpstreamFailure {
-  const [named, details] =
-    exceeds === null ? [problem, {}] : [`${problem} (${exceeds})`, { exceeds }];
-  return new UpstreamFailure('upstream_protocol_error', named, { mayHaveActed: true, ...details });
 }
 
 /** Far more than real results need, and a quarter of what exhausts the stack when it is serialised again. */
@@ -192,19 +193,23 @@ export function upstreamJson(text: string): JsonValue {
 export class TextBody {
   readonly #maxBytes: number;
   readonly #onText: (text: string) => void;
-  readonly #limit: UpstreamLimit | null;
+  readonly #limit: 'upstream.maxBody' | null;
+  readonly #held: HeldBytes;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
   /**
    * @param onText called with the whole text
    * @param limit the key of `maxBytes`, if that can be configured
+   * @param held what the body takes until it is whole
    */
   constructor(
     maxBytes: number,
     onText: (text: string) => void,
-    limit: UpstreamLimit | null = null,
+    limit: 'upstream.maxBody' | null = null,
+    held = UNBOUNDED,
   ) {
+    this.#held = held;
     this.#maxBytes = maxBytes;
     this.#onText = onText;
     this.#limit = limit;
@@ -213,8 +218,11 @@ export class TextBody {
   /** @throws UpstreamFailure if the body is too large */
   write(chunk: Buffer): void {
     this.#bytes += chunk.byteLength;
-    if (this.#bytes > this.#maxBytes) {
-      throw tooLarge(`it sent a body larger than ${this.#maxBytes} bytes`, this.#limit);
+    const isTooLarge = this.#bytes > this.#maxBytes;
+    if (isTooLarge || !this.#held.hold(this.#bytes)) {
+      const limit = isTooLarge ? this.#limit : 'limits.maxMemoryPercent';
+      const exceeds = limit && exceededLimit(limit, this.#maxBytes, null);
+      throw tooLarge('it sent a body that is too large', exceeds);
     }
     this.#chunks.push(chunk);
   }

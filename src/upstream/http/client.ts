@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { type Dispatcher, Agent } from 'undici';
 import { inBackground } from '../../lib/background.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { HeldBytes } from '../../lib/byte-budget.ts';
 import type { WriteBurst } from '../../lib/http.ts';
 import {
   HttpExchange,
@@ -17,6 +18,7 @@ import {
 import type { HttpRequest } from './http-request.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { StatusReader } from './readers.ts';
+import { UNBOUNDED } from '../size-limits.ts';
 
 export interface HttpClientOptions {
   readonly url: URL;
@@ -28,6 +30,8 @@ export interface HttpClientOptions {
   readonly headersTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  /** Counts what waits for its end; without it, each body and event has its own limit only. */
+  readonly holdBytes?: () => HeldBytes;
   /** Makes the writes of requests; without it, each is made at once. */
   readonly writes?: WriteBurst;
   readonly onHead?: (method: HttpRequest['method'], head: ResponseHead) => void;
@@ -40,6 +44,7 @@ export class HttpClient implements ExchangeClient {
   readonly clock: Clock;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  readonly holdBytes: ExchangeClient['holdBytes'];
   readonly onHead: ExchangeClient['onHead'];
   readonly onOutcome: ExchangeClient['onOutcome'];
   readonly #options: HttpClientOptions;
@@ -54,6 +59,7 @@ export class HttpClient implements ExchangeClient {
     this.clock = clock;
     this.maxBodyBytes = options.maxBodyBytes;
     this.maxEventBytes = options.maxEventBytes;
+    this.holdBytes = options.holdBytes ?? (() => UNBOUNDED);
     this.onHead = options.onHead;
     this.onOutcome = options.onOutcome;
     this.#options = options;

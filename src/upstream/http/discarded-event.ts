@@ -1,5 +1,6 @@
 /** An event that is too large: it is read to its end, line by line, and only the ends of its data are kept. */
 import { DiscardedMessage } from '../discarded-message.ts';
+import type { SizeLimit } from '../size-limits.ts';
 import { CR, LF, LineEnds } from './event-bytes.ts';
 
 const DATA = 'data:';
@@ -20,9 +21,9 @@ export class DiscardedEvent {
   /** The last byte was a carriage return, so that a line feed after it belongs to it. */
   #afterReturn = false;
 
-  /** @param limitBytes the limit that the event exceeds */
-  constructor(limitBytes: number) {
-    this.message = new DiscardedMessage(limitBytes);
+  /** See `DiscardedMessage`. */
+  constructor(limit: SizeLimit, limitBytes: number) {
+    this.message = new DiscardedMessage(limit, limitBytes);
   }
 
   /** `message` if the server named none. */

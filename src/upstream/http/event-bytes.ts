@@ -67,6 +67,11 @@ export class EventBytes {
     return whole;
   }
 
+  /** How many bytes wait for the end of their event. */
+  get heldBytes(): number {
+    return this.#held.length;
+  }
+
   /** Takes the bytes of an event that did not end. */
   rest(): Buffer {
     return this.#held.with(NOTHING);
@@ -129,6 +134,10 @@ export class LineEnds {
 class GrowingBuffer {
   #buffer = NOTHING;
   #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
 
   append(bytes: Buffer): void {
     if (bytes.length === 0) return;

@@ -5,6 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Clock, Timer } from '../../lib/clock.ts';
+import type { HeldBytes } from '../../lib/byte-budget.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
@@ -56,6 +57,8 @@ export interface ExchangeClient {
   readonly clock: Clock;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  /** Begins to count what the body of a response takes until its parts are whole. */
+  readonly holdBytes: () => HeldBytes;
   /** The connections that broke before a response was complete. */
   broken: number;
   /** Called with the head of each response. */
@@ -92,6 +95,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   #reader: ResponseReader | null;
   #controller: Dispatcher.DispatchController | null = null;
   #body: Body | null = null;
+  readonly #held: HeldBytes;
   #timer: Timer | null = null;
   #group: ConnectionGroup | null = null;
   /** A part of the request was written, so that the server may have acted on it. */
@@ -107,6 +111,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   constructor(client: ExchangeClient, request: HttpRequest, reader: ResponseReader) {
     this.#client = client;
+    this.#held = client.holdBytes();
     this.#method = request.method;
     this.#inSession = request.inSession === true;
     this.#repeatable = request.repeatable === true ? request : null;
@@ -253,7 +258,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     refuseForeignForms(head);
     switch (reader.head(head)) {
       case 'events':
-        return new EventStreamBody(this.#client.maxEventBytes, {
+        return new EventStreamBody(this.#client.maxEventBytes, this.#held, {
           discardsLarge: reader.discardsLarge === true,
           event: (event) => this.#onEvent(event),
           retryAfter: (waitMs) => this.#reader?.retryAfter?.(waitMs),
@@ -263,6 +268,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
           this.#client.maxBodyBytes,
           (text) => this.#reader?.json?.(upstreamJson(text)),
           'upstream.maxBody',
+          this.#held,
         );
       case 'none':
         this.#stopReading();
@@ -313,6 +319,8 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   #stopReading(): void {
     this.#clearTimeout();
+    this.#held.release();
+    this.#body = null;
     this.#reader = null;
     this.#waiting = [];
   }

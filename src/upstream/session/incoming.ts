@@ -37,7 +37,6 @@ interface DroppedReply {
 type ReceivedMessage = JsonRpcMessage | DroppedReply;
 
 const STANDALONE: MessageSource = { stream: 'standalone' };
-const TOO_LARGE = 'the message is too large for the gateway (upstream.maxEvent)';
 
 export class IncomingMessages implements TransportListener {
   readonly #session: SessionState;
@@ -65,7 +64,8 @@ export class IncomingMessages implements TransportListener {
     this.#options.onDropped?.(message.type, message.method, failure.message);
     if (message.type === 'notification') return;
     // The server is told, so that it does not wait.
-    this.message({ type: 'malformed', problem: TOO_LARGE, id: message.id }, STANDALONE);
+    const problem = `the message is too large for the gateway (${failure.details.exceeds})`;
+    this.message({ type: 'malformed', problem, id: message.id }, STANDALONE);
   }
 
   sent(id: UpstreamRequestId): void {
@@ -304,7 +304,7 @@ export class IncomingMessages implements TransportListener {
 
 /** Beyond this number notifications are dropped. */
 const MAX_MESSAGES = 256;
-/** Beyond this size the session is closed: it cannot go on with messages left out. */
+/** Beyond this size the session is closed: it cannot go on with messages left out. The message that exceeds it is still held. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
 interface HeldMessage {
@@ -328,8 +328,8 @@ export class HeldMessages {
   ): boolean {
     const isNotification = message.type === 'notification';
     if (isNotification && this.#messages.length >= MAX_MESSAGES) return true;
+    if (this.#bytes > MAX_BYTES) return isNotification;
     const bytes = Buffer.byteLength(JSON.stringify(message));
-    if (this.#bytes + bytes > MAX_BYTES) return isNotification;
     this.#bytes += bytes;
     this.#messages.push({ message, source, check, bytes });
     return true;

@@ -2,6 +2,7 @@
  * The reader of event streams: whatever bytes a server sends, it reads the same events wherever they are cut, those that the
  * standard reads (HTML, "Interpreting an event stream"), and fails in no other way than by a failure of the server.
  */
+import { UNBOUNDED } from '../../../src/upstream/size-limits.ts';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { EventStreamBody } from '../../../src/upstream/http/bodies.ts';
@@ -53,7 +54,7 @@ export const eventStream = target('event-stream', 1_000, () => ({
 function heard(chunks: readonly Buffer[], limit: number): Heard {
   const events: Heard['events'][number][] = [];
   const retries: number[] = [];
-  const body = new EventStreamBody(limit, {
+  const body = new EventStreamBody(limit, UNBOUNDED, {
     event: ({ event, data, id }) => void events.push([event, data, id]),
     retryAfter: (waitMs) => void retries.push(waitMs),
   });

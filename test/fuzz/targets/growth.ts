@@ -2,6 +2,7 @@
  * What reads texts of servers takes time in proportion to their length: twice as long a text takes no more than three times as long.
  * The time is that of the processor, so that it is the same on a busy machine, and it is compared only where there is enough of it.
  */
+import { UNBOUNDED } from '../../../src/upstream/size-limits.ts';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { systemClock } from '../../../src/lib/clock.ts';
@@ -206,7 +207,7 @@ function spentMs(read: (text: string) => void, text: string): number {
 function readEvents(chunks: readonly Buffer[], limit: number): void {
   const listener = { event: () => {}, retryAfter: () => {}, discardsLarge: limit < EVENT_BYTES };
   ignoreErrors(() => {
-    const body = new EventStreamBody(limit, listener);
+    const body = new EventStreamBody(limit, UNBOUNDED, listener);
     for (const chunk of chunks) body.write(chunk);
     body.end();
   });

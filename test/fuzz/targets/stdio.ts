@@ -2,6 +2,7 @@
  * What a server over stdio writes, through the real transport and a process: each line that is a message is told, in its
  * order, wherever the output is cut, and of one that is too long what it is for; the rest is skipped, and the session ends with a failure of the server.
  */
+import { UNBOUNDED } from '../../../src/upstream/size-limits.ts';
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -96,7 +97,12 @@ function sessionWith(file: string): Promise<{ told: unknown[]; failure: Upstream
     } as Partial<TransportListener> as TransportListener;
     const transport = new StdioTransport(listener, {
       ...{ command: 'cat', args: [file], env: { PATH: process.env['PATH'] ?? '' }, cwd: null },
-      ...{ maxLineBytes: MAX_LINE_BYTES, maxUnreadMs: 10_000, maxAgeMs: 3_600_000 },
+      ...{
+        held: UNBOUNDED,
+        maxLineBytes: MAX_LINE_BYTES,
+        maxUnreadMs: 10_000,
+        maxAgeMs: 3_600_000,
+      },
       output: new ProcessOutput({}, systemClock, () => {}),
       clock: systemClock,
       onStart: () => {},

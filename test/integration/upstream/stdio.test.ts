@@ -223,7 +223,7 @@ describe('a process that cannot serve', () => {
     { manner: 'rubbish', says: /what it writes is not JSON-RPC, such as "rubbish / },
     {
       manner: 'endless-line',
-      says: /it wrote a line of more than 4194304 bytes \(upstream\.maxEvent\)/,
+      says: /it wrote a line that is too long \(upstream\.maxEvent is 4 MiB, and it has more\)/,
     },
   ])('since it writes $manner, keeps the gateway from starting', async ({ manner, says }) => {
     const pids = await pidFile();
@@ -273,7 +273,7 @@ describe('a process that cannot serve', () => {
     expect(response.result).toMatchObject(failed('call_lost', 'unknown'));
     await gateway.log.saw('process.crashed');
     expect(gateway.log.named('process.crashed')).toMatchObject([
-      { problem: 'it wrote a line of more than 4194304 bytes (upstream.maxEvent)' },
+      { problem: 'it wrote a line that is too long (upstream.maxEvent is 4 MiB, and it has more)' },
     ]);
   });
 });

@@ -56,10 +56,15 @@ describe('what command lines mean', () => {
     ['version', { kind: 'version' }],
     ['-v', { kind: 'version' }],
     [
-      '--upstream u --upstream-header A:b:c --session-scope call --seal-key-file f',
+      '--upstream u --upstream-header A:b:c --max-event 1MiB --session-scope call --seal-key-file f',
       {
         kind: 'serve-upstream',
-        values: { upstream: 'u', upstreamHeader: { a: 'b:c' }, sessionScope: 'call' },
+        values: {
+          upstream: 'u',
+          upstreamHeader: { a: 'b:c' },
+          maxEvent: '1MiB',
+          sessionScope: 'call',
+        },
         sealKeyFile: 'f',
       },
     ],

@@ -61,6 +61,7 @@ describe('a wrong value is one line that names the flag', () => {
     [{ path: 'a' }, /^--path: expected a path .*, got "a"$/],
     [{ transport: 'http' }, /^--transport: expected one of auto, .*, got "http"$/],
     [{ upstreamHeader: { host: 'a' } }, /^--upstream-header.*host/i],
+    [{ maxEvent: '4 MB' }, /^--max-event: expected a size/],
     [{ sessionScope: 'user' }, /^--session-scope: expected one of principal, call, shared/],
     [
       { sealKey: 'k1:hunter2' },

@@ -1,4 +1,5 @@
 /** The handler of a route where what stands behind it fails in a way that nobody foresaw. */
+import { UNBOUNDED } from '../../../src/upstream/size-limits.ts';
 import type { RequestListener } from 'node:http';
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
@@ -49,6 +50,7 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
   };
   const endpoint = new ModernEndpoint(route, {
     maxBodyBytes: 1_000_000,
+    holdBytes: () => UNBOUNDED,
     legacyRefused: () => {},
     beforeBody: () => {},
     read: read ?? ((request, body) => readModernRequest(request, body, POLICY)),

@@ -15,7 +15,7 @@ test('the ends of a message are the same, in whatever pieces it comes', () => {
   const pieces = fc.array(fc.integer({ min: 0, max: 9_000 }), { maxLength: 20 });
   fc.assert(
     fc.property(fc.constantFrom(...MESSAGES), pieces, (bytes, sizes) => {
-      const message = new DiscardedMessage(1_024);
+      const message = new DiscardedMessage('upstream.maxEvent', 1_024);
       let at = 0;
       for (const size of [...sizes, bytes.length]) {
         message.take(bytes.subarray(at, at + size));
@@ -28,7 +28,7 @@ test('the ends of a message are the same, in whatever pieces it comes', () => {
 });
 
 function wholly(bytes: Buffer) {
-  const message = new DiscardedMessage(1_024);
+  const message = new DiscardedMessage('upstream.maxEvent', 1_024);
   message.take(bytes);
   return message.read();
 }

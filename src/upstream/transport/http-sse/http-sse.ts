@@ -11,8 +11,9 @@ import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import type { HttpClient } from '../../http/client.ts';
-import { type DiscardedMessage, replyTooLarge } from '../../discarded-message.ts';
-import { eventTooLarge, type ServerSentEvent, tooLarge, upstreamJson } from '../../http/bodies.ts';
+import type { DiscardedMessage } from '../../discarded-message.ts';
+import { LARGE_EVENT, type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
+import { replyTooLarge, tooLarge } from '../../size-limits.ts';
 import type {
   BodyForm,
   HttpExchange,
@@ -189,9 +190,9 @@ export class HttpSseTransport implements Transport, ResponseReader {
   /** @throws UpstreamFailure if the message can be of any call */
   #drop(discarded: DiscardedMessage): void {
     const message = discarded.read();
-    const problem = eventTooLarge(this.#http.maxEventBytes);
-    if (message.type === 'unknown') throw tooLarge(problem, 'upstream.maxEvent');
-    this.#listener.dropped(message, replyTooLarge(problem));
+    const { exceeds } = discarded;
+    if (message.type === 'unknown') throw tooLarge(LARGE_EVENT, exceeds);
+    this.#listener.dropped(message, replyTooLarge(LARGE_EVENT, exceeds));
   }
 
   /** @param request the id of a request, whose POST has no limit of its own */

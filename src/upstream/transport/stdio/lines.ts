@@ -1,5 +1,7 @@
 /** Splits what a process writes into lines, of which none takes more memory than a limit. */
 import { DiscardedMessage } from '../../discarded-message.ts';
+import { UNBOUNDED } from '../../size-limits.ts';
+import type { HeldBytes } from '../../../lib/byte-budget.ts';
 
 const NEWLINE = 0x0a;
 /** A process can write byte by byte, and each piece takes more memory than its bytes. */
@@ -9,6 +11,7 @@ export class LineReader {
   readonly #maxBytes: number;
   readonly #onLine: (line: string, isWhole: boolean) => void;
   readonly #onDiscarded: ((line: DiscardedMessage) => void) | null;
+  readonly #held: HeldBytes;
   #chunks: Buffer[] = [];
   #bytes = 0;
   /** The line that is being discarded. */
@@ -20,12 +23,15 @@ export class LineReader {
    * @param onLine called with each line; with the beginning of one that is longer than `maxBytes`
    * @param onDiscarded if it is there, called with what is left of a line that is longer, instead: when it has ended, or
    *   when that is hopeless
+   * @param held what a line takes until it has ended
    */
   constructor(
     maxBytes: number,
     onLine: (line: string, isWhole: boolean) => void,
     onDiscarded: ((line: DiscardedMessage) => void) | null = null,
+    held = UNBOUNDED,
   ) {
+    this.#held = held;
     this.#maxBytes = maxBytes;
     this.#onLine = onLine;
     this.#onDiscarded = onDiscarded;
@@ -52,9 +58,11 @@ export class LineReader {
     this.#chunks.push(piece);
     this.#bytes += piece.length;
     if (this.#chunks.length > MAX_PIECES) this.#chunks = [Buffer.concat(this.#chunks)];
-    if (this.#bytes <= this.#maxBytes) return;
+    const isTooLong = this.#bytes > this.#maxBytes;
+    if (!isTooLong && this.#held.hold(this.#bytes)) return;
     if (this.#onDiscarded !== null) {
-      this.#discarding = new DiscardedMessage(this.#maxBytes);
+      const limit = isTooLong ? 'upstream.maxEvent' : 'limits.maxMemoryPercent';
+      this.#discarding = new DiscardedMessage(limit, this.#maxBytes);
       return this.#discard(this.#discarding, this.#takeAll());
     }
     this.#isSkipping = true;
@@ -86,6 +94,7 @@ export class LineReader {
     const line = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
     this.#chunks = [];
     this.#bytes = 0;
+    this.#held.release();
     return line;
   }
 }

@@ -2,6 +2,7 @@
  * A process of a server over stdio. It leads a process group, which ends with it and with the gateway, however that
  * ends: a shell in the group kills all of it as soon as its pipe to the gateway closes (ADR 34).
  */
+import type { HeldBytes } from '../../../lib/byte-budget.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import { Readable, type Writable } from 'node:stream';
@@ -22,6 +23,8 @@ export interface ServerCommand {
 export interface ServerProcessOptions extends ServerCommand {
   /** The longest line of standard output, in bytes. */
   readonly maxLineBytes: number;
+  /** What a line of standard output takes until it has ended. */
+  readonly held: HeldBytes;
   readonly clock: Clock;
   /** Called with each line of standard output that is not too long. */
   readonly onLine: (line: string) => void;
@@ -82,7 +85,7 @@ export class ServerProcess {
 
   /** Starts the process. */
   constructor(options: ServerProcessOptions) {
-    const { command, args, env, cwd, maxLineBytes, onLine, onDiscarded, onError } = options;
+    const { command, args, env, cwd, maxLineBytes, held, onLine, onDiscarded, onError } = options;
     this.#options = options;
     const child = spawn('/bin/sh', ['-c', SCRIPT, 'sh', command, ...args], {
       env: { ...env },
@@ -94,9 +97,12 @@ export class ServerProcess {
     this.#stdin = child.stdin;
     // A process that ends while something is written to it. Its end is told anyway.
     for (const stream of child.stdio) stream?.on('error', () => {});
-    this.#read(child.stdout, new LineReader(maxLineBytes, onLine, onDiscarded));
+    this.#read(child.stdout, new LineReader(maxLineBytes, onLine, onDiscarded, held));
     this.#read(child.stderr, new LineReader(MAX_ERROR_LINE_BYTES, onError));
-    child.stdout.once('close', () => this.#outputEnded.resolve());
+    child.stdout.once('close', () => {
+      held.release();
+      this.#outputEnded.resolve();
+    });
     child.stdout.once('end', () => this.#awaitEnd());
     child.once('error', ({ message }) => {
       if (child.pid === undefined) this.#end({ type: 'not-started', problem: message });

@@ -3,13 +3,15 @@
  * "stdio"). No message names the call that it belongs to, as over HTTP+SSE.
  */
 import { inBackground } from '../../../lib/background.ts';
+import type { HeldBytes } from '../../../lib/byte-budget.ts';
 import { sleep, type Clock, type Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { ExactNumber, JsonObject, JsonValue } from '../../../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../../failure.ts';
-import { type DiscardedMessage, replyTooLarge } from '../../discarded-message.ts';
-import { tooLarge, upstreamJson } from '../../http/bodies.ts';
+import type { DiscardedMessage } from '../../discarded-message.ts';
+import { replyTooLarge, tooLarge } from '../../size-limits.ts';
+import { upstreamJson } from '../../http/bodies.ts';
 import type { OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 import type { ProcessOutput } from './process-output.ts';
 import { ServerProcess, type ProcessEnd, type ServerCommand } from './server-process.ts';
@@ -17,6 +19,8 @@ import { ServerProcess, type ProcessEnd, type ServerCommand } from './server-pro
 export interface StdioOptions extends ServerCommand {
   /** The longest line, in bytes. */
   readonly maxLineBytes: number;
+  /** What a line takes until it has ended. */
+  readonly held: HeldBytes;
   /** How long the process can leave what was written to it unread, in ms. */
   readonly maxUnreadMs: number;
   /** After this time the process ends as soon as no request runs, in ms. */
@@ -40,6 +44,7 @@ export interface StdioEnd {
 /** A message is written whole, and one more may wait. */
 const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
 /** How much a server can write that is not JSON-RPC before it sends a message. Each line costs time, too. */
+const LARGE_LINE = 'it wrote a line that is too long';
 const MAX_OTHER_BYTES = 1024 * 1024;
 const BYTES_PER_LINE = 100;
 /** An object, or an array of several (2025-03-26). */
@@ -191,11 +196,11 @@ export class StdioTransport implements Transport {
   #drop(line: DiscardedMessage): void {
     if (this.#failure !== null) return;
     const message = line.read();
-    const problem = `it wrote a line of more than ${this.#options.maxLineBytes} bytes`;
-    if (message.type === 'unknown') return this.#fail(tooLarge(problem, 'upstream.maxEvent'));
+    const { exceeds } = line;
+    if (message.type === 'unknown') return this.#fail(tooLarge(LARGE_LINE, exceeds));
     this.#spoke();
     if (message.type === 'response') this.#running.delete(message.id as UpstreamRequestId);
-    this.#listener.dropped(message, replyTooLarge(problem));
+    this.#listener.dropped(message, replyTooLarge(LARGE_LINE, exceeds));
     this.#endIfOld();
   }
 

@@ -1,10 +1,11 @@
+import { UNBOUNDED } from '../../../../src/upstream/size-limits.ts';
 import { describe, expect, test } from 'vitest';
 import { EventStreamBody, type ServerSentEvent } from '../../../../src/upstream/http/bodies.ts';
 
 async function read(chunks: (string | Uint8Array)[], maxEventBytes = 1024) {
   const events: ServerSentEvent[] = [];
   const retries: number[] = [];
-  const body = new EventStreamBody(maxEventBytes, {
+  const body = new EventStreamBody(maxEventBytes, UNBOUNDED, {
     event: (event) => void events.push(event),
     retryAfter: (waitMs) => retries.push(waitMs),
   });
@@ -67,7 +68,7 @@ describe('an event stream', () => {
     const endless = ['data: ', 'x'.repeat(600), 'x'.repeat(600), 'x'.repeat(600)];
     await expect(read(endless)).rejects.toMatchObject({
       code: 'upstream_protocol_error',
-      details: { exceeds: 'upstream.maxEvent' },
+      details: { exceeds: 'upstream.maxEvent is 1024 bytes, and it has more' },
     });
   });
 

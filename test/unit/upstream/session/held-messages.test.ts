@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { serverRequestId, upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import type { JsonRpcMessage } from '../../../../src/protocol/json-rpc.ts';
-import { replyTooLarge } from '../../../../src/upstream/discarded-message.ts';
 import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
+import { replyTooLarge } from '../../../../src/upstream/size-limits.ts';
 import { HeldMessages } from '../../../../src/upstream/session/incoming.ts';
 import type { TransportListener } from '../../../../src/upstream/transport/transport.ts';
 import { settled } from '../../../fixtures/calls-testbed.ts';
@@ -72,15 +72,25 @@ test('messages that wait keep their order', () => {
 
 test('a reply that was too large keeps its place among them', () => {
   const held = new HeldMessages();
-  const failure = replyTooLarge('an event is too large');
+  const failure = replyTooLarge(
+    'an event is too large',
+    'upstream.maxEvent is 1 MiB, and it has more',
+  );
   const dropped = { type: 'dropped-reply', id: upstreamRequestId(1), failure } as const;
   for (const message of [log('one'), dropped, log('two')]) held.add(message, SOURCE);
   expect(takeAll(held)).toEqual([log('one'), dropped, log('two')]);
 });
 
-test('notifications beyond the limit in bytes are dropped, and a reply beyond it is refused', () => {
+test('a reply that is larger than the limit is held, and so is what came before it', () => {
   const held = new HeldMessages();
-  expect(held.add(log('x'.repeat(ROOM - 1_000)), SOURCE)).toBe(true);
+  expect(held.add(log('x'), SOURCE)).toBe(true);
+  expect(held.add(result('y'.repeat(2 * ROOM)), SOURCE)).toBe(true);
+  expect(takeAll(held)).toHaveLength(2);
+});
+
+test('once the limit in bytes is exceeded, notifications are dropped, and a reply is refused', () => {
+  const held = new HeldMessages();
+  expect(held.add(log('x'.repeat(ROOM)), SOURCE)).toBe(true);
   expect(held.add(log('y'.repeat(2_000)), SOURCE)).toBe(true);
   expect(held.add(result('z'.repeat(2_000)), SOURCE)).toBe(false);
   expect(takeAll(held)).toHaveLength(1);
