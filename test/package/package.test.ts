@@ -38,7 +38,11 @@ describe('the files of the package', () => {
         .map(([, target = '']) => posix.join(posix.dirname(page), target))
         // The rules and the threats name tests and sources, which are not for users.
         .filter(
-          (target) => !(NAMES_SOURCES.test(page) && /^(?:src\/|test\/|Dockerfile$)/.test(target)),
+          (target) =>
+            !(
+              NAMES_SOURCES.test(page) &&
+              /^(?:src\/|test\/|deploy\/compose\/|docker-compose\.yml$|Dockerfile$)/.test(target)
+            ),
         )
         .filter((target) => !isShipped(target))
         .map((target) => `${page} -> ${target}`),
@@ -96,7 +100,7 @@ async function carriesACall(nodePath: string): Promise<void> {
   const result = await client.callTool({ name: 'trigger-elicitation-request' });
   expect(allText(result)).toContain('- Name: Ada Lovelace');
   expect(await (await fetch(`${admin}/live`)).text()).toMatch(
-    /<style>:root[^]*<script[^]*connect\(\)/,
+    /<style>:root[^]*<script[^]*showConnection\(\)/,
   );
 }
 

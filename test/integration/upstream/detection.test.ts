@@ -154,7 +154,7 @@ describe('the reply to the probe for the modern era', () => {
       [20, 3],
       [20, 4],
     ] as const) {
-      clock.advance(seconds * 1000);
+      await clock.advance(seconds * 1000);
       upstream.askAgain({});
       await server.saw(() => probes() >= asked);
       expect(probes()).toBe(asked);

@@ -6,7 +6,7 @@ import { below, choose } from '../engine/random.ts';
  * a question was just `shown` to a client, its retry was just sent (`retried`), a stream was just `resumed`, a home or call just
  * `claimed`, or a lease just `renewed`.
  */
-export const MOMENTS = [
+const MOMENTS = [
   'shown',
   'retried',
   'called',
@@ -34,9 +34,9 @@ const OF_STORE = [
   'store-clock',
   'store-poisoned',
 ] as const;
-export const FAULTS = [...OF_REPLICAS, ...OF_LINKS, ...OF_STORE] as const;
+const FAULTS = [...OF_REPLICAS, ...OF_LINKS, ...OF_STORE] as const;
 export type FaultKind = (typeof FAULTS)[number];
-export const PARTS = ['redis', 'server', 'client', 'replica'] as const;
+const PARTS = ['redis', 'server', 'client', 'replica'] as const;
 
 export interface PlannedFault {
   readonly id: number;

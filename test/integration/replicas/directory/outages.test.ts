@@ -114,9 +114,9 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const call = newCall();
       const claim = '{"epoch":1,"owner":{"id":"slow","boot":"slow"}}';
       await spy(server).set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
-      await expect(directory.isAlive('slow')).rejects.toMatchObject({ failure: 'store' });
-      await expect(directory.renewedAgoMs('slow')).rejects.toMatchObject({ failure: 'store' });
-      await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'store' });
+      await expect(directory.isAlive('slow')).rejects.toMatchObject({ failure: 'incomplete' });
+      await expect(directory.renewedAgoMs('slow')).rejects.toMatchObject({ failure: 'incomplete' });
+      await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'incomplete' });
       clock.advance(5000);
       expect(await directory.isAlive('slow')).toBe(false);
       expect(await directory.renewedAgoMs('slow')).toBeNull();

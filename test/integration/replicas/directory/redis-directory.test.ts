@@ -249,8 +249,8 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       for (const odd of ['', 'x', '{}', '{"epoch":0,"owner":{"id":"b","boot":"b"}}']) {
         const call = newCall();
         await redis.set(`mrtr:fleet:{${call}}:claim`, odd, 'PX', TTL_MS);
-        await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'store' });
-        await expect(directory.holderOf(call)).rejects.toMatchObject({ failure: 'store' });
+        await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'data' });
+        await expect(directory.holderOf(call)).rejects.toMatchObject({ failure: 'data' });
       }
     });
   });
