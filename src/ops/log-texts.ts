@@ -86,7 +86,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'another process listens on the default port, so the gateway uses the next free one; set another with the flag',
   'gateway.crashed': 'a defect of the gateway: the process ends',
   'gateway.defect':
-    'a defect of the gateway in one call, or in other work: that ends, and the process goes on. Please report it',
+    'internal error: the call, task or background work that met it ends, and the process continues. Please report it',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',
   audit: 'questions were answered',
@@ -199,7 +199,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
   'upstream.held_back':
-    'the server took a call, and not even the headers of its response came. The usual cause is a proxy in front of the server that holds responses back until they are complete, so that no question arrives (nginx: proxy_buffering off). A server that responds with JSON does the same while a tool is slow. Logged once for each route',
+    'the server accepted a call, but the headers of its response have not arrived. The usual cause is a proxy in front of the server that holds responses back until they are complete, so that no question arrives (nginx: proxy_buffering off). A server that responds with JSON does the same while a tool is slow. Logged once for each route',
   'session.stream_lost':
     'the server ended the standalone stream of a session and does not open it again: until it does, such a session gets no changes, and no questions that it does not relate to a call',
 };

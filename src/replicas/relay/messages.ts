@@ -7,7 +7,6 @@
  * piece counts as a heartbeat. No byte is scanned twice, however long the text is.
  */
 import { z } from 'zod';
-import type { Readable } from 'node:stream';
 import { callerKindOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../protocol/json.ts';
 import { openBytes, sealBytes, type Place } from '../../seal/envelope.ts';
@@ -211,31 +210,5 @@ export class LineAssembler {
       (length) => length > this.#maxLength,
     );
     return isTooLong ? null : lines;
-  }
-}
-
-const LINE_FEED = 0x0a;
-
-/**
- * Reads the lines of a stream.
- * @throws Error as soon as a line is longer than `maxBytes`
- */
-export async function* readLines(body: Readable, maxBytes: number): AsyncGenerator<string> {
-  let parts: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    let start = 0;
-    for (;;) {
-      const end = chunk.indexOf(LINE_FEED, start);
-      const part = chunk.subarray(start, end === -1 ? chunk.length : end);
-      bytes += part.length;
-      if (bytes > maxBytes) throw new Error('it sent a relay message that is too long');
-      parts.push(part);
-      if (end === -1) break;
-      yield Buffer.concat(parts).toString('latin1');
-      parts = [];
-      bytes = 0;
-      start = end + 1;
-    }
   }
 }

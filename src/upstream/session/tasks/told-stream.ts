@@ -1,9 +1,7 @@
 /** Whether the stream of a call is open, as the call was told last. */
 import type { Clock, Timer } from '../../../lib/clock.ts';
+import { HELD_HEAD_MS } from '../../transport/stream-get.ts';
 import type { ExchangeListener } from '../call-exchange.ts';
-
-/** How long a server can hold the head of a response back until it has an answer, in ms. */
-const HELD_HEAD_MS = 1_000;
 
 export class ToldStream {
   readonly #listener: ExchangeListener;

@@ -1,11 +1,9 @@
-/** Long texts in pieces, and lines on a connection: nothing is gone over again for each piece of it. */
-import { Readable } from 'node:stream';
-import { describe, expect, test, vi } from 'vitest';
+/** Long texts in pieces: nothing is gone over again for each piece of it. */
+import { describe, expect, test } from 'vitest';
 import {
   LineAssembler,
   MAX_PIECE_BYTES,
   splitIntoPieces,
-  readLines,
 } from '../../../../src/replicas/relay/messages.ts';
 
 const MIB = 1024 * 1024;
@@ -26,12 +24,6 @@ function charactersSplit(work: () => void): number {
     String.prototype.split = split;
   }
   return characters;
-}
-
-async function read(chunks: readonly Buffer[], maxBytes: number): Promise<string[]> {
-  const lines: string[] = [];
-  for await (const line of readLines(Readable.from(chunks), maxBytes)) lines.push(line);
-  return lines;
 }
 
 describe('a text in pieces', () => {
@@ -68,32 +60,5 @@ describe('a text in pieces', () => {
     const lines = new LineAssembler(10);
     expect(lines.add('short\n123456')).toEqual(['short']);
     expect(lines.add('78901')).toBeNull();
-  });
-});
-
-describe('lines on a connection', () => {
-  test('are read as they were written, wherever they are cut', async () => {
-    const chunks = ['a', 'b\n\nc', 'd\ne\n'].map((chunk) => Buffer.from(chunk));
-    expect(await read(chunks, 100)).toEqual(['ab', '', 'cd', 'e']);
-  });
-
-  test('are copied once, however many chunks they come in', async () => {
-    const concat = vi.spyOn(Buffer, 'concat');
-    const copied = async (chunks: number) => {
-      concat.mockClear();
-      await read(
-        [...Array.from({ length: chunks }, () => Buffer.alloc(1_000, 'x')), Buffer.from('\n')],
-        MIB,
-      );
-      const parts = concat.mock.calls.flatMap(([buffers]) => [...buffers]);
-      return parts.reduce((sum, { length }) => sum + length, 0);
-    };
-    expect([await copied(200), await copied(400)]).toEqual([200_000, 400_000]);
-    concat.mockRestore();
-  });
-
-  test('are refused when one is too long, before its end has come', async () => {
-    const endless = Array.from({ length: 100 }, () => Buffer.alloc(1_000, 'x'));
-    await expect(read(endless, 10_000)).rejects.toThrow('too long');
   });
 });
