@@ -1,5 +1,6 @@
 /** Values that are read when metrics are scraped. */
-import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { once } from '../lib/once.ts';
 import { VERSION } from '../lib/program.ts';
 
 type ByName = () => ReadonlyMap<string, number>;
@@ -27,6 +28,16 @@ export interface Gauges {
   /** How far the clock of this machine is ahead of the shared store's, in ms; `null` if unknown. */
   readonly clockAheadMs: () => number | null;
 }
+
+/**
+ * Returns the metrics of the process itself. The library observes collections of garbage and the event loop for them and never ends
+ * that, so each gateway in a process shows the same ones.
+ */
+export const metricsOfProcess = once(() => {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return registry;
+});
 
 /** @param down the routes whose server could not be reached when it was last needed */
 export function registerGauges(
@@ -61,7 +72,6 @@ export function registerGauges(
     aggregator: 'first',
     registers: [registry],
   }).set({ version: VERSION, node: process.version }, 1);
-  collectDefaultMetrics({ register: registry });
   byRoute(
     registry,
     'mrtr_gateway_parked_calls',

@@ -3,7 +3,13 @@ import { Counter, Registry } from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { BatchedCounter, DurationHistogram } from './request-metrics.ts';
-import { registerGauges, registerReloads, type ReloadState, type Gauges } from './gauges.ts';
+import {
+  metricsOfProcess,
+  registerGauges,
+  registerReloads,
+  type ReloadState,
+  type Gauges,
+} from './gauges.ts';
 import { CLOCK_REFUSALS, RUNGS } from './log.ts';
 import { isClientFault } from './tracing.ts';
 
@@ -157,6 +163,8 @@ export class Metrics {
 
   constructor(gauges: Gauges) {
     registerGauges(this.#registry, gauges, this.#down);
+    // They count from here on.
+    metricsOfProcess();
   }
 
   /** Shows what becomes of reloads, if that is decided in this process. */
@@ -247,13 +255,14 @@ export class Metrics {
     this.#responses.add(1, String(status));
   }
 
-  text(): Promise<string> {
-    return this.#registry.metrics();
+  async text(): Promise<string> {
+    return (await this.#registry.metrics()) + (await metricsOfProcess().metrics());
   }
 
   /** Returns all values as plain data, to be summed over processes. */
-  snapshot(): Promise<MetricsSnapshot> {
-    return this.#registry.getMetricsAsJSON();
+  async snapshot(): Promise<MetricsSnapshot> {
+    const ofProcess = await metricsOfProcess().getMetricsAsJSON();
+    return [...(await this.#registry.getMetricsAsJSON()), ...ofProcess];
   }
 
   #toolLabel(route: string, method: string, target: string): string {

@@ -1,6 +1,6 @@
 /** The metrics of a gateway with several workers. */
-import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
-import { registerReloads, type ReloadState } from './gauges.ts';
+import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { metricsOfProcess, registerReloads, type ReloadState } from './gauges.ts';
 import type { MetricsSnapshot } from './metrics.ts';
 
 /** Where the worst worker counts, not the mean of all. */
@@ -21,8 +21,9 @@ export class SummedMetrics {
    */
   constructor(running: () => number, reloads: () => ReloadState) {
     registerReloads(this.#registry, reloads);
+    // They count from here on.
+    metricsOfProcess();
     const registers = [this.#registry];
-    collectDefaultMetrics({ register: this.#registry });
     new Gauge({
       name: 'mrtr_gateway_workers',
       help: 'Workers that serve clients; absent if the gateway is one process',
@@ -52,8 +53,9 @@ export class SummedMetrics {
   async text(snapshots: ReadonlyMap<number, MetricsSnapshot>): Promise<string> {
     for (const [worker, snapshot] of snapshots) this.#last.set(worker, snapshot);
     const own = await this.#registry.getMetricsAsJSON();
+    const ofProcess = await metricsOfProcess().getMetricsAsJSON();
     // A worker that does not respond counts with what it last said.
-    return sum([...this.#last.values(), own, this.#ended]).metrics();
+    return sum([...this.#last.values(), own, ofProcess, this.#ended]).metrics();
   }
 }
 

@@ -1,5 +1,9 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
+import type { Gauges } from '../../../src/ops/gauges.ts';
+import { Metrics } from '../../../src/ops/metrics.ts';
 import { DurationHistogram } from '../../../src/ops/request-metrics.ts';
 import { SummedMetrics } from '../../../src/ops/summed-metrics.ts';
 
@@ -52,4 +56,34 @@ test('histograms of several processes are summed', async () => {
   );
   expect(text).toContain('took_seconds_bucket{a="x",b="",le="0.1"} 2');
   expect(text).toContain('took_seconds_count{a="x",b=""} 2');
+});
+
+/** Metrics of a gateway that is forgotten at once, and what they read. */
+async function metricsOfAGateway() {
+  const none = () => new Map<string, number>();
+  const zero = () => 0;
+  const gauges: Gauges = {
+    ...{ parked: none, released: none, sessions: none, upstreamsUp: none, circuitsOpen: none },
+    ...{ limits: none, tasks: () => new Map(), running: zero, connections: zero },
+    ...{ redisUp: () => null, clockAheadMs: () => null },
+  };
+  const metrics = new Metrics(gauges);
+  const text = await metrics.text();
+  const names = (await metrics.snapshot()).map(({ name }) => name);
+  return { gauges: new WeakRef(gauges), text, names };
+}
+
+test('a gateway that has ended leaves nothing of itself in the metrics of its process', async () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const gateways = [await metricsOfAGateway(), await metricsOfAGateway()];
+  await new Promise(setImmediate);
+  collectGarbage();
+  expect(gateways.map(({ gauges }) => gauges.deref())).toEqual([undefined, undefined]);
+  for (const { text, names } of gateways) {
+    for (const name of ['nodejs_gc_duration_seconds', 'process_cpu_seconds_total']) {
+      expect(text.match(new RegExp(`^# TYPE ${name} `, 'gm'))).toHaveLength(1);
+      expect(names).toContain(name);
+    }
+  }
 });
