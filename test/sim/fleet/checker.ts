@@ -4,11 +4,11 @@ import type { Outcome } from './client.ts';
 import type { JournalEntry } from './servers/journal.ts';
 
 /** How long after the last fault a request has an outcome, and a call its end. */
-export const OUTCOME_WITHIN_MS = 60_000;
-export const END_WITHIN_MS = 120_000;
+export const OUTCOME_WITHIN_MS = 100_000;
+export const END_WITHIN_MS = 200_000;
 /** After so long, a process that cannot say whose question it has declines it; and how long that may take. */
-const HELD_MS = 35_000;
-const SHOWN_WITHIN_MS = 45_000;
+const HELD_MS = 60_000;
+const SHOWN_WITHIN_MS = 65_000;
 const QUESTION = /call=(\w+);question=([\w-]+);/g;
 
 export class Checker {
@@ -126,10 +126,10 @@ export class Checker {
   }
 
   /** Law 6: a question that reached a process which lives is shown or declined, unless the client of its call has left. */
-  questionsUnanswered(nowMs: number, isWorking: (process: string, call: string) => boolean): void {
+  questionsUnanswered(nowMs: number, isWorking: (process: string, atMs: number) => boolean): void {
     const journal = this.#journal();
     for (const { what, question, call, by, atMs } of journal) {
-      if (what !== 'asked' || by === 'nobody' || !isWorking(by, call)) continue;
+      if (what !== 'asked' || by === 'nobody' || !isWorking(by, atMs)) continue;
       const isOver = journal.some(
         (entry) =>
           (closes(entry) && entry.question === question) ||

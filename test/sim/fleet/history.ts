@@ -47,7 +47,7 @@ const GAP_MS = 1_750;
 const LONGEST_THINK_MS = 4_000;
 const WORK_MS = [200, 2_000, 9_000] as const;
 const WORK_RANGE_MS = 2_000;
-export const PATIENT_MS = 60_000;
+export const PATIENT_MS = 100_000;
 /** Longer than what shows that a replica is dead: who gives up earlier each time never gets an answer. */
 const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 5_000, 8_000] as const;
 

@@ -1,6 +1,6 @@
 /** What may become of the calls of a history, and of what they asked. */
 import type { Outcome } from './client.ts';
-import type { History, PlannedCall } from './history.ts';
+import { type History, PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Journal } from './servers/journal.ts';
 import { STANDALONE } from './servers/streamable-http.ts';
 import { asksOnItsStream } from './servers/tools.ts';
@@ -80,7 +80,8 @@ function checkResult({ name, end }: CallReport, violate: Violate): void {
 
 /** What is wrong with the end of a call to which nothing has happened; `null` if nothing is. */
 function problemOf({ call, end }: CallReport): string | null {
-  if (call.habits.leavesAfterMs !== null) return null;
+  // Who closes a connection cancels its call.
+  if (call.habits.leavesAfterMs !== null || call.patienceMs < PATIENT_MS) return null;
   if (end === null) return 'is given up';
   if (end.type === 'failed') return ALLOWED.includes(end.reason) ? null : `fails: ${end.reason}`;
   const isAnswered = end.type === 'done' && !/declined|not answered/.test(end.text);

@@ -28,7 +28,7 @@ function settings(relay: 'http' | 'redis', { transport }: ServerTraits): string 
         path: '/mcp',
         upstream: { url: `http://127.0.0.1:${PORTS.upstream}/${path}` },
         // Shorter than the time within which a client expects an outcome.
-        calls: { maxDuration: '40s' },
+        calls: { maxDuration: '80s' },
         // Over when a run ends.
         parking: { ttl: '30s', redeliver: '30s' },
       },

@@ -18,6 +18,8 @@ interface Parts {
 const CLOCK_STEP_MS = 60_000;
 const FALL_BACK_MS = [300, 2_000, 20_000] as const;
 const SLOWEST_MS = 900;
+/** What was sent so long before a fault can be on its way. */
+const ON_ITS_WAY_MS = 50;
 /** The owner of what faults do: it never dies. */
 const FAULTS = 'faults';
 
@@ -28,6 +30,8 @@ export class Strikes {
   readonly #seen = new Map<string, number>();
   /** What ends the faults that last. */
   readonly #ends = new Set<() => void>();
+  /** When what happened to which place. */
+  readonly #hindered: { readonly place: string; readonly fromMs: number; untilMs: number }[] = [];
   /** When the last fault ended. */
   lastEndMs = 0;
   #isOver = false;
@@ -49,6 +53,14 @@ export class Strikes {
       // In a step of its own: what a process does at once, it does whole.
       simulation().after(fault.afterMs, () => this.#strike(fault, placeOf(owner)), FAULTS);
     }
+  }
+
+  /** Whether a process could not do what it should do then. */
+  wasHindered(process: string, atMs: number): boolean {
+    return this.#hindered.some(
+      ({ place, fromMs, untilMs }) =>
+        place === placeOf(process) && fromMs - ON_ITS_WAY_MS <= atMs && atMs <= untilMs,
+    );
   }
 
   /** Ends all faults, and lets no other strike. */
@@ -106,10 +118,10 @@ export class Strikes {
     replica.start().catch(() => {});
   }
 
-  #freeze({ forMs }: PlannedFault, { name }: Replica): void {
+  #freeze({ forMs }: PlannedFault, { name, place }: Replica): void {
     this.#parts.tell(`freeze: ${name} for ${forMs} ms`);
     simulation().freeze(name);
-    this.#endAfter(forMs, () => {
+    this.#endAfter(forMs, place, () => {
       this.#parts.tell(`${name} goes on`);
       simulation().thaw(name);
     });
@@ -138,12 +150,12 @@ export class Strikes {
     }
     if (kind === 'refuse') {
       links.refuse(other, true);
-      return this.#endAfter(forMs, () => links.refuse(other, false));
+      return this.#endAfter(forMs, place, () => links.refuse(other, false));
     }
     const [there, back] = bothWays(place, other);
     const ways = { partition: [there, back], deaf: [back], mute: [there] }[kind as 'partition'];
     for (const [from, to] of ways) links.cut(from, to);
-    this.#endAfter(forMs, () => {
+    this.#endAfter(forMs, place, () => {
       for (const [from, to] of ways) links.mend(from, to);
     });
   }
@@ -155,18 +167,18 @@ export class Strikes {
     switch (kind) {
       case 'store-away':
         redis.setAway(true);
-        return this.#endAfter(forMs, () => redis.setAway(false));
+        return this.#endAfter(forMs, 'redis', () => redis.setAway(false));
       case 'store-hangs':
         for (const [from, to] of bothWays('redis', EVERYWHERE)) links.cut(from, to);
-        return this.#endAfter(forMs, () => {
+        return this.#endAfter(forMs, 'redis', () => {
           for (const [from, to] of bothWays('redis', EVERYWHERE)) links.mend(from, to);
         });
       case 'store-slow':
         redis.slowMs = this.#below(id, 'slow', SLOWEST_MS);
-        return this.#endAfter(forMs, () => (redis.slowMs = 0));
+        return this.#endAfter(forMs, 'redis', () => (redis.slowMs = 0));
       case 'store-loses-replies':
         redis.losesReplies = true;
-        return this.#endAfter(forMs, () => (redis.losesReplies = false));
+        return this.#endAfter(forMs, 'redis', () => (redis.losesReplies = false));
       case 'store-loses-data':
         redis.store.flush();
         redis.cutConnections();
@@ -184,10 +196,13 @@ export class Strikes {
     this.#note();
   }
 
-  #endAfter(forMs: number, end: () => void): void {
+  #endAfter(forMs: number, place: string, end: () => void): void {
+    const hindered = { place, fromMs: simulation().nowMs, untilMs: Infinity };
+    this.#hindered.push(hindered);
     const endOnce = () => {
       if (!this.#ends.delete(endOnce)) return;
       this.#note();
+      hindered.untilMs = simulation().nowMs;
       end();
     };
     this.#ends.add(endOnce);

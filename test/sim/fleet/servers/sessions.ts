@@ -47,7 +47,7 @@ export interface ServerOptions {
 
 export const PROTOCOL = '2025-06-18';
 /** As servers of the SDK do: a question between two readers of a stream can be lost. */
-const ANSWER_WITHIN_MS = 40_000;
+const ANSWER_WITHIN_MS = 62_000;
 const SLOWEST_PAUSE_MS = 200;
 const WITHDRAWN_AFTER_MS = 30;
 const PING_EVERY_MS = 3_000;
