@@ -221,7 +221,8 @@ export class OutgoingRetry {
   /** Continues to wait if the owner recently sent a message for another retry. */
   #onTimeout(): void {
     const { clock, sinceMessageMs } = this.#options;
-    const leftMs = this.#timeoutMs - sinceMessageMs();
+    // In whole ms: a part of one that a clock cannot tell from none would be waited for again and again.
+    const leftMs = Math.ceil(this.#timeoutMs - sinceMessageMs());
     if (leftMs > 0 && clock.elapsed() - this.#messageAtMs < UNHEARD_MS) {
       this.#watchdog = this.#startWatchdog(leftMs);
     } else {

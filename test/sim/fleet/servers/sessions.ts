@@ -61,6 +61,9 @@ export function answerTo(message: string): string {
   return QUESTION.exec(message)?.[2] ?? '';
 }
 
+/** An answer that is on its way when its question is withdrawn arrives within this time (cancellation, "Timing Considerations"). */
+const CROSSES_WITHIN_MS = 1_000;
+
 export class ServerSession {
   readonly name: string;
   /** Who opened it. */
@@ -68,8 +71,8 @@ export class ServerSession {
   readonly #options: ServerOptions;
   readonly #beside: Line;
   readonly #questions = new Map<string, Question>();
-  /** The questions that are closed. */
-  readonly #closed = new Map<string, string>();
+  /** The questions that are closed, and until when an answer can have crossed the withdrawal. */
+  readonly #closed = new Map<string, { readonly call: string; readonly crossesUntilMs: number }>();
   readonly #calls = new Map<string | number, string>();
   #isOver = false;
   #pings = 0;
@@ -115,8 +118,10 @@ export class ServerSession {
     const id = String(message.id);
     const question = this.#questions.get(id);
     if (question === undefined) {
-      const call = this.#closed.get(id);
-      if (call !== undefined) this.#note('answered again', call, by, { question: id });
+      const closed = this.#closed.get(id);
+      if (closed !== undefined && simulation().nowMs > closed.crossesUntilMs) {
+        this.#note('answered again', closed.call, by, { question: id });
+      } else if (closed !== undefined) this.#close(id, closed.call);
       return;
     }
     const { call, settle } = question;
@@ -173,7 +178,7 @@ export class ServerSession {
         await simulation().sleep(WITHDRAWN_AFTER_MS + random.below(WITHDRAWN_AFTER_MS));
         if (!this.#questions.has(id)) return;
         this.#note('withdrawn', call, line.reader(), { question: id });
-        this.#close(id, call);
+        this.#close(id, call, simulation().nowMs + CROSSES_WITHIN_MS);
         const withdrawn = { requestId: id, reason: 'withdrawn' };
         line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: withdrawn });
       },
@@ -222,9 +227,9 @@ export class ServerSession {
     this.#options.journal.note(what, call, { session: this.name, by, ...more });
   }
 
-  #close(id: string, call: string): void {
+  #close(id: string, call: string, crossesUntilMs = 0): void {
     this.#questions.delete(id);
-    this.#closed.set(id, call);
+    this.#closed.set(id, { call, crossesUntilMs });
   }
 
   #pingLater(): void {
