@@ -297,7 +297,7 @@ export class Home {
   }
 
   #checkIdle(): void {
-    const { upstream, clock, onEmpty, isRetired } = this.#options;
+    const { upstream, clock, isRetired } = this.#options;
     const entry = this.#sessions.current;
     if (this.#pending > 0 || (entry !== null && entry.users > 0)) return;
     const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, slot } = this.#sessions;
@@ -306,7 +306,7 @@ export class Home {
     }
     if (isVacant) {
       if (!isEmpty) return;
-      if (!hasLostState) return onEmpty(false, false);
+      if (!hasLostState) return this.#empty();
     }
     slot?.idle(() => this.#evict());
     entry?.session.keepAlive(true, this);

@@ -31,6 +31,25 @@ async function nextGetAfter(pauseMs: number, clock: ManualClock, server: Scripte
 }
 
 describe('a session that requests use', () => {
+  test('of its caller leaves no timer when the server has forgotten it, and no call has used it', async () => {
+    const { clock, pool, server } = await poolStage(
+      { request: (_received, response) => void response.writeHead(404).end() },
+      { concurrency: 'auto' },
+    );
+    const first = await pool.borrow(ADA);
+    first.giveBack();
+    expect(clock.pending).toBeGreaterThan(0);
+    const second = await pool.borrow(ADA);
+    await expect(second.session.request('tools/list', {}, {})).rejects.toMatchObject({
+      code: 'session_gone',
+    });
+    second.giveBack();
+    await server.saw(isDelete);
+    // The request that ends the session has a timeout until it has its response.
+    await turnsUntil(() => clock.nextInMs === null || clock.nextInMs === IDLE_MS);
+    expect(clock.pending).toBe(0);
+  });
+
   // Rules sessions-9, sessions-13.
   test.each([
     ['of calls', usedByACall],
