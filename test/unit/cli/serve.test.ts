@@ -6,6 +6,7 @@ import { configFromFlags } from '../../../src/config/load/from-flags.ts';
 import type { Gateway } from '../../../src/app/gateway.ts';
 import { reportDefect } from '../../../src/lib/background.ts';
 import { StartFailure, type StartFailureCode } from '../../../src/lib/program.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { testHost } from './test-host.ts';
 
@@ -43,6 +44,11 @@ async function serving(
   const started = Promise.resolve(gateway);
   const code = serve(options.config ?? config, host, () => started, clock, options.source);
   await started;
+  stopAfterTest(async () => {
+    drained.resolve();
+    host.emit('SIGTERM');
+    await code;
+  });
   return { host, clock, gateway, drained, code };
 }
 
