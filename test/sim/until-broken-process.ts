@@ -1,10 +1,14 @@
 /** Plays the histories of as many seeds as given, until one breaks the law given, and prints which. */
 import './engine/pins.ts';
 import './network/tcp-model.ts';
+import { readCorpus } from './corpus.ts';
 import { historyOf } from './fleet/history.ts';
 import { play } from './fleet/play.ts';
 
 const [most = 0, law = 0] = process.argv.slice(2).map(Number);
+
+/** What breaks a law without a defect says nothing of one. */
+const open = new Set(readOpen());
 
 export interface UntilBroken {
   readonly seeds: number;
@@ -12,11 +16,15 @@ export interface UntilBroken {
 }
 
 function next(seed: number): void {
-  const { violations } = play(historyOf(seed));
+  const violations = open.has(seed) ? [] : play(historyOf(seed)).violations;
   const violation = violations.find((one) => one.startsWith(`law ${law}:`)) ?? null;
   if (violation === null && seed < most) return void setImmediate(next, seed + 1);
   const result: UntilBroken = { seeds: seed, violation };
   process.stdout.write(JSON.stringify(result), () => process.exit());
+}
+
+function readOpen(): number[] {
+  return readCorpus(new URL('open.yaml', import.meta.url)).map(({ history }) => history.seed);
 }
 
 setImmediate(next, 1);

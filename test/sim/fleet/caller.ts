@@ -3,7 +3,7 @@ import { below } from '../engine/random.ts';
 import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
 import { type Outcome, type Questions, send, TOO_LATE } from './client.ts';
-import { forge, lookAround } from './clients/strangers.ts';
+import { confuse, forge, lookAround } from './clients/strangers.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
 import { answerTo } from './servers/sessions.ts';
@@ -15,6 +15,10 @@ export interface Surroundings {
   pick(why: string): Replica;
   /** When the last fault ended. */
   lastFaultMs(): number;
+  /** Whether nothing happens to the replicas and the server. */
+  readonly isUndisturbed: boolean;
+  /** Whether something happens after which nobody may have an outcome any more. */
+  readonly mayLoseOutcomes: boolean;
   tell(what: string): void;
 }
 
@@ -33,6 +37,10 @@ export class Caller {
     this.#call = call;
     this.#name = nameOf(call.id);
     this.#around = around;
+  }
+
+  get name(): string {
+    return this.#name;
   }
 
   /** How the call ended, or that its client gave it up. */
@@ -87,6 +95,11 @@ export class Caller {
       return isRetry;
     }
     if (isRetry) await this.#repeat(outcome);
+    if (isRetry && habits.isConfused && outcome.type !== 'failed') {
+      const { caller } = this.#call;
+      const isUsedUp = outcome.type === 'done' && this.#around.isUndisturbed;
+      await confuse(this.#name, caller, this.#params, isUsedUp, this.#around);
+    }
     return this.#take(outcome, replica);
   }
 
@@ -130,7 +143,7 @@ export class Caller {
   /** Sends the same retry once more. Its outcome is compared, and no more. */
   async #repeat(outcome: Outcome): Promise<void> {
     const { checker } = this.#around;
-    checker.repeated(this.#name, this.#round, outcome);
+    checker.repeated(this.#name, this.#round, outcome, this.#around.mayLoseOutcomes);
     if (this.#call.isDoubled) await this.#sendAgain();
   }
 
@@ -141,7 +154,7 @@ export class Caller {
     this.#tell(`sends the same again to ${replica.name}`);
     const again = await this.#send(replica, PATIENT_MS);
     this.#tell(`sent again, ${again.type === 'failed' ? again.reason : again.type}`);
-    checker.repeated(this.#name, round, again);
+    checker.repeated(this.#name, round, again, this.#around.mayLoseOutcomes);
   }
 
   #send(replica: Replica, patienceMs: number): Promise<Outcome> {

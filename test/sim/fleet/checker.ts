@@ -77,12 +77,19 @@ export class Checker {
     this.#denied.delete(call);
   }
 
-  /** Laws 3 and 6: the same retry twice gets the same outcome, or hears that the call is lost. */
-  repeated(call: string, round: number, outcome: Outcome): void {
+  /**
+   * Laws 3 and 6: the same retry twice gets the same outcome, or hears that the call is lost.
+   * @param mayBeLost whether something happened after which nobody may have the outcome
+   */
+  repeated(call: string, round: number, outcome: Outcome, mayBeLost: boolean): void {
     const text = textOf(outcome);
-    if (text === null) return;
     const key = `${call} ${round}`;
     const before = this.#outcomes.get(key);
+    if (text === null) {
+      const isRefused = outcome.type === 'failed' && !outcome.isRetryable;
+      if (before === undefined || !isRefused || mayBeLost) return;
+      return this.break(6, `the same retry of ${call} has an outcome, and then ${outcome.reason}`);
+    }
     if (before !== undefined && before !== text) {
       this.break(6, `the same retry of ${call} has two outcomes: ${before} and ${text}`);
     }

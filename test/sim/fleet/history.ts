@@ -42,6 +42,8 @@ interface KindsOfCalls {
 }
 
 const CALLS = 8;
+/** The number of the first of the last calls. */
+const LAST_CALLS = 100;
 const CALLERS: Some<Some<string>> = [['ada'], ['ada'], ['ada', 'ada', 'ada', 'bob']];
 const GAP_MS = 1_750;
 const LONGEST_THINK_MS = 4_000;
@@ -54,7 +56,9 @@ const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 5_000, 8_000] as const;
 export function historyOf(seed: number, replicas = 3): History {
   const name = `history:${seed}`;
   // A history has few kinds of calls, so that each of them often meets itself and each other.
-  const tool = (nth: number) => choose(`${name}:tool:${nth}`, TOOLS);
+  const server = traitsOf(seed);
+  const tools = toolsOf(server);
+  const tool = (nth: number) => choose(`${name}:tool:${nth}`, tools);
   const kinds: KindsOfCalls = {
     tools: [tool(0), tool(1), tool(2)],
     callers: choose(`${name}:callers`, CALLERS),
@@ -66,10 +70,16 @@ export function historyOf(seed: number, replicas = 3): History {
     replicas,
     isCalm: false,
     relay: choose(`${name}:relay`, ['http', 'http', 'redis']),
-    server: traitsOf(seed),
+    server,
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
     faults: faultsOf(seed, replicas),
   };
+}
+
+/** Whose question it is cannot be told if it names no call, and its tool does not wait for the answer. */
+function toolsOf({ transport }: ServerTraits): Some<Tool> {
+  if (transport === 'streamable-http') return TOOLS;
+  return TOOLS.filter((tool) => tool !== 'abandons') as [Tool, ...Tool[]];
 }
 
 function callOf(name: string, id: number, kinds: KindsOfCalls): PlannedCall {
@@ -84,6 +94,22 @@ function callOf(name: string, id: number, kinds: KindsOfCalls): PlannedCall {
     isDoubled: choose(`${name}:doubled`, [false, false, true]),
     habits: kinds.hasHabits ? habitsOf(name) : PLAIN_HABITS,
   };
+}
+
+/** One more call of each caller, when all is healed and nothing is held any more: it gets its result. */
+export function lastCallsOf({ calls, server }: History): PlannedCall[] {
+  return [...new Set(calls.map(({ caller }) => caller))].map((caller, nth) => ({
+    id: LAST_CALLS + nth,
+    caller,
+    atMs: 0,
+    // What is asked beside a call can be that of one that was cancelled, and is declined then.
+    tool: server.transport === 'http-sse' ? 'plain' : 'turns',
+    thinkMs: 0,
+    workMs: 0,
+    patienceMs: PATIENT_MS,
+    isDoubled: false,
+    habits: PLAIN_HABITS,
+  }));
 }
 
 /** Makes a failing history shorter for as long as it `fails`: fewer calls, faults and replicas, no noise, no thinking. */

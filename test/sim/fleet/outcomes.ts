@@ -39,11 +39,32 @@ export function checkOutcomes(
     const problem = problemOf(report);
     if (problem !== null && mustSucceed(history, report)) violate(6, `${name} ${problem}`);
     if (!isUndisturbed(history)) continue;
+    if (waitsInVain(journal, name)) violate(6, `${name} waits in vain for an answer`);
     const again = journal.count('answered again', name);
     if (again > 0) violate(5, `${name} got ${again} answers too many`);
     if (call.habits.leavesAfterMs !== null && !isOverOrAsked(journal, name)) {
       violate(7, `${name} goes on without its client`);
     }
+  }
+}
+
+/** Where nothing breaks: laws 2 and 6. */
+export function checkUndisturbed(
+  history: History,
+  reports: readonly CallReport[],
+  { entries }: Journal,
+  violate: Violate,
+): void {
+  if (!isUndisturbed(history)) return;
+  const processes = new Map<string, string>();
+  for (const { what, call, by } of entries) {
+    if (what === 'ping ignored') violate(6, `${by} does not reply to a ping`);
+    if (what !== 'called') continue;
+    const caller = reports.find(({ name }) => name === call)?.call.caller;
+    if (caller === undefined) continue;
+    const before = processes.get(caller) ?? by;
+    if (before !== by) violate(2, `calls of ${caller} are made by ${before} and by ${by}`);
+    processes.set(caller, by);
   }
 }
 
@@ -60,7 +81,7 @@ export function checkReconnects({ entries }: Journal, violate: Violate): void {
 }
 
 /** Whether nothing happens to the replicas and the server. */
-function isUndisturbed({ faults, server }: History): boolean {
+export function isUndisturbed({ faults, server }: History): boolean {
   return faults.length === 0 && server.forgetsAtMs === null;
 }
 
@@ -69,6 +90,18 @@ function isOverOrAsked({ entries }: Journal, call: string): boolean {
   const deeds = entries.filter((entry) => entry.call === call).map(({ what }) => what);
   const isOver = deeds.length === 0 || deeds.includes('ended') || deeds.includes('cancelled');
   return isOver || deeds.includes('not answered') || deeds.at(-1) === 'asked';
+}
+
+/** Whether nobody has answered a question of a call that was not cancelled. */
+function waitsInVain({ entries }: Journal, call: string): boolean {
+  const deeds = entries.filter((entry) => entry.call === call);
+  const cancelled = deeds.find(({ what }) => what === 'cancelled');
+  const askedAtMs = (question?: string) =>
+    deeds.find((entry) => entry.what === 'asked' && entry.question === question)?.atMs ?? 0;
+  return deeds.some(
+    ({ what, question }) =>
+      what === 'not answered' && (cancelled === undefined || askedAtMs(question) < cancelled.atMs),
+  );
 }
 
 /** Law 4: a result is that of its call. */

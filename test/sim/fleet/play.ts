@@ -6,8 +6,8 @@ import { RedisModel } from '../store/redis-model.ts';
 import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
 import { losesData, type Moment } from './faults.ts';
-import type { History } from './history.ts';
-import { checkOutcomes, checkReconnects } from './outcomes.ts';
+import { type History, lastCallsOf } from './history.ts';
+import { checkOutcomes, checkReconnects, checkUndisturbed, isUndisturbed } from './outcomes.ts';
 import { emptyPool, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
 import { startServer } from './servers/listener.ts';
@@ -26,6 +26,8 @@ export interface Played {
 
 const CLOSE_WITHIN_MS = 15_000;
 const SETTLE_MS = 75_000;
+/** So long the last outcomes are kept. */
+const REDELIVER_MS = 31_000;
 /** How long after the last call was begun faults can still strike. */
 const HEAL_AFTER_MS = 25_000;
 /** One request in so many goes to a replica that is frozen or drains, as a balancer sees that late. */
@@ -85,12 +87,20 @@ class Fleet {
       tell,
       pick: (why: string) => this.#pick(why),
       lastFaultMs: () => strikes.lastEndMs,
+      isUndisturbed: isUndisturbed(this.#history),
+      mayLoseOutcomes: faults.some(({ kind }) => kind !== 'drain'),
     };
     const callers = calls.map((call) => new Caller(call, around));
     await simulated.as('client', () => Promise.all(callers.map((caller) => caller.play())));
     await heals;
     // What is held for a while is free then.
     await simulated.sleep(SETTLE_MS);
+    const last = lastCallsOf(this.#history).map((call) => new Caller(call, around));
+    await simulated.as('client', () => Promise.all(last.map((caller) => caller.play())));
+    for (const { end, name } of last) {
+      if (end?.type !== 'done') this.checker.break(7, `${name} has no result, when all is free`);
+    }
+    await simulated.sleep(REDELIVER_MS);
     this.#checkEnd(callers, strikes);
     await this.#close();
   }
@@ -112,6 +122,7 @@ class Fleet {
     });
     const violate = (law: number, how: string) => checker.break(law, how);
     checkOutcomes(this.#history, reports, this.#journal, violate);
+    checkUndisturbed(this.#history, reports, this.#journal, violate);
     checkReconnects(this.#journal, violate);
     const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
     // What reaches a process that is frozen or cut off can be lost between two readers of a stream.

@@ -4,8 +4,11 @@
  *
  *     npm run sim:mutants                    all of them
  *     npm run sim:mutants -- lease answer    those that have one of these words
+ *     npm run sim:mutants -- --jobs 1        one process at a time; otherwise as many as there are cores
  */
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { parseArgs, promisify } from 'node:util';
 import type { UntilBroken } from '../until-broken-process.ts';
 import { type Mutant, MUTANT_FLAG, MUTANTS } from './mutants.ts';
 
@@ -13,35 +16,44 @@ import { type Mutant, MUTANT_FLAG, MUTANTS } from './mutants.ts';
 const MAX_MS = 600_000;
 const HOOK = new URL('hook.ts', import.meta.url).href;
 
-const words = process.argv.slice(2);
+const { values, positionals: words } = parseArgs({
+  options: { jobs: { type: 'string', default: String(availableParallelism()) } },
+  allowPositionals: true,
+});
+const jobs = Number(values.jobs);
+if (!(Number.isSafeInteger(jobs) && jobs > 0)) throw new TypeError('--jobs: expected a number');
 const mutants = MUTANTS.filter(
   ({ what }) => words.length === 0 || words.some((word) => what.includes(word)),
 );
-const living = mutants.filter((mutant) => {
-  const { isKilled, how } = fateOf(mutant);
-  console.log(`${isKilled ? 'killed' : 'LIVES '}  ${mutant.what}: ${how}`);
-  return !isKilled;
-});
-console.log(`${mutants.length - living.length} of ${mutants.length} mutants are killed`);
-process.exitCode = living.length === 0 ? 0 : 1;
+const beginMs = performance.now();
+const waiting = [...mutants];
+let killed = 0;
+await Promise.all(Array.from({ length: jobs }, work));
+const seconds = ((performance.now() - beginMs) / 1_000).toFixed(0);
+console.log(`${killed} of ${mutants.length} mutants are killed, in ${seconds} s`);
+process.exitCode = killed === mutants.length ? 0 : 1;
 
-function fateOf({ what, law, within }: Mutant): { isKilled: boolean; how: string } {
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    [
-      '--expose-internals',
-      '--no-warnings',
-      '--import',
-      HOOK,
-      'test/sim/until-broken-process.ts',
-      String(within),
-      String(law),
-    ],
-    { env: { ...process.env, [MUTANT_FLAG]: what }, encoding: 'utf8', timeout: MAX_MS },
-  );
-  if (status !== 0) return { isKilled: false, how: `no law: ${stderr.trim().slice(-1_000)}` };
-  const { seeds, violation } = JSON.parse(stdout) as UntilBroken;
-  if (violation === null)
+async function work(): Promise<void> {
+  for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+    const { isKilled, how } = await fateOf(mutant);
+    if (isKilled) killed += 1;
+    console.log(`${isKilled ? 'killed' : 'LIVES '}  ${mutant.what}: ${how}`);
+  }
+}
+
+async function fateOf({ what, law, within }: Mutant): Promise<{ isKilled: boolean; how: string }> {
+  const hooked = ['--expose-internals', '--no-warnings', '--import', HOOK];
+  const play = ['test/sim/until-broken-process.ts', String(within), String(law)];
+  const env = { ...process.env, [MUTANT_FLAG]: what };
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [...hooked, ...play], {
+      env,
+      timeout: MAX_MS,
+    });
+    const { seeds, violation } = JSON.parse(stdout) as UntilBroken;
+    if (violation !== null) return { isKilled: true, how: `seed ${seeds} breaks ${violation}` };
     return { isKilled: false, how: `law ${law} was not broken in ${seeds} seeds` };
-  return { isKilled: true, how: `seed ${seeds} breaks ${violation}` };
+  } catch (error) {
+    return { isKilled: false, how: `no law: ${String(error).slice(-1_000)}` };
+  }
 }

@@ -10,6 +10,8 @@ export interface Habits {
   readonly leavesAfterMs: number | null;
   /** Whether another caller sends its retries, too. */
   readonly isForged: boolean;
+  /** Whether it sends its retries once more with another tool, other arguments and other answers. */
+  readonly isConfused: boolean;
   readonly readsSlowly: boolean;
   /** Looks at the tools and at the greeting of the server before. */
   readonly looksAround: boolean;
@@ -20,6 +22,7 @@ export const PLAIN_HABITS: Habits = {
   doubles: false,
   leavesAfterMs: null,
   isForged: false,
+  isConfused: false,
   readsSlowly: false,
   looksAround: false,
 };
@@ -34,6 +37,7 @@ export function habitsOf(call: string): Habits {
     doubles: oneIn(5, 'doubles'),
     leavesAfterMs: oneIn(8, 'leavesAfterMs') ? below(`${call}:leaves`, LATEST_LEAVE_MS) : null,
     isForged: oneIn(5, 'isForged'),
+    isConfused: oneIn(5, 'isConfused'),
     readsSlowly: oneIn(4, 'readsSlowly'),
     looksAround: oneIn(5, 'looksAround'),
   };

@@ -1,4 +1,4 @@
-/** What one caller must not get of another. */
+/** What a caller must not get: of another caller, or with a retry that is wrong. */
 import { simulation } from '../../engine/simulation.ts';
 import { OUTCOME_WITHIN_MS } from '../checker.ts';
 import { type ModernRequest, send } from '../client.ts';
@@ -16,6 +16,30 @@ export async function forge(
   const outcome = await send(pick(`${call}:forged`).port, request, soon());
   if (outcome.type === 'asks' || outcome.type === 'done') {
     checker.break(4, `a stranger goes on with ${call}`);
+  }
+}
+
+/**
+ * Law 4: a pointer is of use for its request only, and its round for the answers that were given first.
+ * @param isUsedUp whether the round is, and nobody can have lost that
+ */
+export async function confuse(
+  call: string,
+  caller: string,
+  params: ModernRequest['params'],
+  isUsedUp: boolean,
+  { pick, checker }: Surroundings,
+): Promise<void> {
+  const wrong: Record<string, ModernRequest['params']> = {
+    arguments: { ...params, arguments: { call: 'another' } },
+    tool: { ...params, name: 'another' },
+    ...(isUsedUp && { answers: { ...params, inputResponses: { none: { action: 'decline' } } } }),
+  };
+  for (const [what, changed] of Object.entries(wrong)) {
+    const request = { caller, method: 'tools/call', params: changed };
+    const outcome = await send(pick(`${call}:confused:${what}`).port, request, soon());
+    if (outcome.type !== 'asks' && outcome.type !== 'done') continue;
+    checker.break(4, `a retry of ${call} with other ${what} is served`);
   }
 }
 

@@ -14,6 +14,8 @@ export type Deed =
   | 'answered again'
   /** Nobody answered in time. */
   | 'not answered'
+  /** The client that reads the session has not replied to a ping. */
+  | 'ping ignored'
   /** The server took a question back. */
   | 'withdrawn'
   /** The client cancelled the call. As many servers do, the tool goes on. */

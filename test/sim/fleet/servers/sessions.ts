@@ -51,6 +51,7 @@ const ANSWER_WITHIN_MS = 62_000;
 const SLOWEST_PAUSE_MS = 200;
 const WITHDRAWN_AFTER_MS = 30;
 const PING_EVERY_MS = 3_000;
+const PONG_WITHIN_MS = 1_000;
 const REPORTS = 40;
 const REPORT_BYTES = 12_000;
 /** The message of a question says whose it is. */
@@ -76,6 +77,7 @@ export class ServerSession {
   readonly #calls = new Map<string | number, string>();
   #isOver = false;
   #pings = 0;
+  readonly #unansweredPings = new Set<string>();
 
   /** @param beside where messages go that belong to no call */
   constructor(name: string, caller: string, beside: Line, options: ServerOptions) {
@@ -103,7 +105,10 @@ export class ServerSession {
   /** Forgets all of it, as a server that starts again. */
   forget(): void {
     this.#isOver = true;
-    for (const call of new Set(this.#calls.values())) this.#note('forgotten', call, 'nobody');
+    const asking = [...this.#questions.values()].map(({ call }) => call);
+    for (const call of new Set([...this.#calls.values(), ...asking])) {
+      this.#note('forgotten', call, 'nobody');
+    }
     this.#calls.clear();
     this.#questions.clear();
   }
@@ -116,6 +121,7 @@ export class ServerSession {
     }
     if (message.method !== undefined) return;
     const id = String(message.id);
+    this.#unansweredPings.delete(id);
     const question = this.#questions.get(id);
     if (question === undefined) {
       const closed = this.#closed.get(id);
@@ -236,7 +242,14 @@ export class ServerSession {
     simulation().after(PING_EVERY_MS, () => {
       if (this.#isOver) return;
       this.#pings += 1;
-      this.#beside.send({ jsonrpc: '2.0', id: `ping-${this.#pings}`, method: 'ping' });
+      const id = `ping-${this.#pings}`;
+      const reader = this.#beside.reader();
+      this.#unansweredPings.add(id);
+      this.#beside.send({ jsonrpc: '2.0', id, method: 'ping' });
+      simulation().after(PONG_WITHIN_MS, () => {
+        const isRead = reader !== 'nobody' && this.#beside.reader() === reader;
+        if (this.#unansweredPings.delete(id) && isRead) this.#note('ping ignored', '', reader);
+      });
       this.#pingLater();
     });
   }

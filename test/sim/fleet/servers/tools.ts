@@ -70,6 +70,13 @@ const RUNS = {
     work.act();
     return [answer];
   },
+  /** Asks, works, and ends without the answer. */
+  abandons: async (work) => {
+    void work.ask('own');
+    await work.work();
+    work.act();
+    return [];
+  },
   /** Says much about its progress, asks, and says much again. */
   reports: async (work) => {
     work.report();
