@@ -4,6 +4,7 @@ import { parse } from 'yaml';
 import { PLAIN_HABITS } from './fleet/clients/habits.ts';
 import { type History, PATIENT_MS } from './fleet/history.ts';
 import { PLAIN_SERVER } from './fleet/servers/traits.ts';
+import { USUAL_SETTINGS } from './fleet/settings.ts';
 
 export interface Kept {
   /** What was wrong. */
@@ -12,7 +13,13 @@ export interface Kept {
 }
 
 /** What a history that was kept does not say. */
-const USUAL = { isCalm: true, relay: 'http', faults: [], server: PLAIN_SERVER } as const;
+const USUAL = {
+  isCalm: true,
+  relay: 'http',
+  faults: [],
+  gateway: USUAL_SETTINGS,
+  server: PLAIN_SERVER,
+} as const;
 const USUAL_CALL = {
   ...{ caller: 'ada', thinkMs: 0, patienceMs: PATIENT_MS, isDoubled: false },
   habits: PLAIN_HABITS,
@@ -26,8 +33,9 @@ export function readCorpus(file = new URL('corpus.yaml', import.meta.url)): Kept
       ...{ ...USUAL_CALL, ...call },
       habits: { ...PLAIN_HABITS, ...call.habits },
     }));
+    const gateway = { ...USUAL_SETTINGS, ...history.gateway };
     const server = { ...PLAIN_SERVER, ...history.server };
-    return { what, history: { ...USUAL, ...history, server, calls } };
+    return { what, history: { ...USUAL, ...history, gateway, server, calls } };
   });
 }
 

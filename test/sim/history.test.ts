@@ -4,6 +4,7 @@ import { PLAIN_HABITS } from './fleet/clients/habits.ts';
 import { isEnd } from './fleet/faults.ts';
 import { type History, historyOf, shorten } from './fleet/history.ts';
 import { PLAIN_SERVER } from './fleet/servers/traits.ts';
+import { USUAL_SETTINGS } from './fleet/settings.ts';
 
 const seeds = Array.from({ length: 20 }, (_, at) => at + 1);
 
@@ -18,15 +19,16 @@ test('a failing history is made as short as what makes it fail', () => {
   const failing = seeds.map((seed) => historyOf(seed)).filter(needs);
   expect(failing.length).toBeGreaterThan(5);
   for (const history of failing) {
-    const { calls, faults, replicas, isCalm, server } = shorten(history, needs);
+    const { calls, faults, replicas, isCalm, server, gateway } = shorten(history, needs);
     expect(calls.map(({ id }) => id).toSorted()).toEqual([3, 5]);
     expect(calls.map(({ thinkMs }) => thinkMs)).toEqual([0, 0]);
     expect(calls.map(({ habits }) => habits)).toEqual([PLAIN_HABITS, PLAIN_HABITS]);
-    expect({ faults: faults.length, replicas, isCalm, server }).toEqual({
+    expect({ faults: faults.length, replicas, isCalm, server, gateway }).toEqual({
       faults: 1,
       replicas: 2,
       isCalm: true,
       server: PLAIN_SERVER,
+      gateway: USUAL_SETTINGS,
     });
   }
 });

@@ -2,6 +2,7 @@
 import { below, choose } from '../engine/random.ts';
 import { type Habits, habitsOf, PLAIN_HABITS, simplerHabits } from './clients/habits.ts';
 import { faultsOf, type PlannedFault } from './faults.ts';
+import { type GatewaySettings, settingsOf, simplerSettings } from './settings.ts';
 import { type ServerTraits, simplerServers, traitsOf } from './servers/traits.ts';
 import { TOOLS, type Tool } from './servers/tools.ts';
 
@@ -28,6 +29,7 @@ export interface History {
   readonly isCalm: boolean;
   /** How replicas reach each other. */
   readonly relay: 'http' | 'redis';
+  readonly gateway: GatewaySettings;
   readonly server: ServerTraits;
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
@@ -39,6 +41,8 @@ interface KindsOfCalls {
   readonly tools: Some<Tool>;
   readonly callers: Some<string>;
   readonly hasHabits: boolean;
+  /** Whether retries come twice. Each of them resumes a call that was released. */
+  readonly hasRepeats: boolean;
 }
 
 const CALLS = 8;
@@ -57,12 +61,14 @@ export function historyOf(seed: number, replicas = 3): History {
   const name = `history:${seed}`;
   // A history has few kinds of calls, so that each of them often meets itself and each other.
   const server = traitsOf(seed);
+  const gateway = settingsOf(seed);
   const tools = toolsOf(server);
   const tool = (nth: number) => choose(`${name}:tool:${nth}`, tools);
   const kinds: KindsOfCalls = {
     tools: [tool(0), tool(1), tool(2)],
     callers: choose(`${name}:callers`, CALLERS),
     hasHabits: choose(`${name}:habits`, [true, false]),
+    hasRepeats: gateway.release === 'never',
   };
   const calls = Array.from({ length: CALLS }, (_, id) => callOf(`${name}:${id}`, id, kinds));
   return {
@@ -70,6 +76,7 @@ export function historyOf(seed: number, replicas = 3): History {
     replicas,
     isCalm: false,
     relay: choose(`${name}:relay`, ['http', 'http', 'redis']),
+    gateway,
     server,
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
     faults: faultsOf(seed, replicas),
@@ -83,6 +90,7 @@ function toolsOf({ transport }: ServerTraits): Some<Tool> {
 }
 
 function callOf(name: string, id: number, kinds: KindsOfCalls): PlannedCall {
+  const habits = kinds.hasHabits ? habitsOf(name) : PLAIN_HABITS;
   return {
     id,
     caller: choose(`${name}:caller`, kinds.callers),
@@ -91,8 +99,8 @@ function callOf(name: string, id: number, kinds: KindsOfCalls): PlannedCall {
     thinkMs: below(`${name}:think`, LONGEST_THINK_MS),
     workMs: choose(`${name}:work`, WORK_MS) + below(`${name}:more-work`, WORK_RANGE_MS),
     patienceMs: choose(`${name}:patience`, PATIENCE_MS),
-    isDoubled: choose(`${name}:doubled`, [false, false, true]),
-    habits: kinds.hasHabits ? habitsOf(name) : PLAIN_HABITS,
+    isDoubled: kinds.hasRepeats && choose(`${name}:doubled`, [false, false, true]),
+    habits: kinds.hasRepeats ? habits : { ...habits, doubles: false, isConfused: false },
   };
 }
 
@@ -130,7 +138,7 @@ export function shorten(history: History, fails: (shorter: History) => boolean):
 type Simpler = (from: History) => History | null;
 
 /** Each makes a history simpler in one way, or says that it is so already. */
-function simplifications({ calls, faults, server }: History): Simpler[] {
+function simplifications({ calls, faults, server, gateway }: History): Simpler[] {
   const without = (id: number) => (from: History) => {
     const left = from.calls.filter((call) => call.id !== id);
     return left.length === 0 || left.length === from.calls.length ? null : { ...from, calls: left };
@@ -145,6 +153,9 @@ function simplifications({ calls, faults, server }: History): Simpler[] {
     (from) => (from.replicas > 2 ? { ...from, replicas: from.replicas - 1 } : null),
     (from) => (from.isCalm ? null : { ...from, isCalm: true }),
     (from) => (from.relay === 'http' ? null : { ...from, relay: 'http' }),
+    ...simplerSettings(gateway).map((simpler) => (from: History) => {
+      return from.gateway === gateway ? { ...from, gateway: simpler } : null;
+    }),
     ...simplerServers(server).map((simpler) => (from: History) => {
       return from.server === server ? { ...from, server: simpler } : null;
     }),

@@ -62,7 +62,7 @@ class Fleet {
     this.#history = history;
     this.#replicas = Array.from(
       { length: history.replicas },
-      (_, nth) => new Replica(nth, history.relay, history.server),
+      (_, nth) => new Replica(nth, history),
     );
   }
 
@@ -123,7 +123,7 @@ class Fleet {
     const violate = (law: number, how: string) => checker.break(law, how);
     checkOutcomes(this.#history, reports, this.#journal, violate);
     checkUndisturbed(this.#history, reports, this.#journal, violate);
-    checkReconnects(this.#journal, violate);
+    checkReconnects(this.#history, this.#journal, violate);
     const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
     // What reaches a process that is frozen or cut off can be lost between two readers of a stream.
     checker.questionsUnanswered(

@@ -6,7 +6,7 @@ import { fewRandomBytes } from '../../../src/lib/crypto.ts';
 import type { Log } from '../../../src/ops/log.ts';
 import { simulation } from '../engine/simulation.ts';
 import { processAt } from '../network/places.ts';
-import type { ServerTraits } from './servers/traits.ts';
+import type { History } from './history.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
 import '../../../src/replicas/directory/redis-directory.ts';
 import '../../../src/replicas/redis/client.ts';
@@ -14,10 +14,13 @@ import '../../../src/replicas/relay/redis-queue.ts';
 import '../../../src/replicas/relay/redis-relay.ts';
 
 export const PORTS = { upstream: 3_000, redis: 6_379 } as const;
+type ReplicaOptions = Pick<History, 'relay' | 'server' | 'gateway'>;
+
 const POOL_BYTES = 4_096;
 const FIRST_PLACE = 'A'.charCodeAt(0);
 
-function settings(relay: 'http' | 'redis', { transport }: ServerTraits): string {
+function settings({ relay, server: { transport }, gateway }: ReplicaOptions): string {
+  const { concurrency, release, maxParked, maxSessions } = gateway;
   const path = transport === 'http-sse' ? 'sse' : 'mcp';
   return JSON.stringify({
     listen: '127.0.0.1:0',
@@ -30,7 +33,11 @@ function settings(relay: 'http' | 'redis', { transport }: ServerTraits): string 
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s' },
         // Over when a run ends.
-        parking: { ttl: '30s', redeliver: '30s' },
+        parking: { ttl: '30s', redeliver: '30s', release },
+        sessions: {
+          concurrency,
+          ...(maxSessions !== null && { max: maxSessions, maxPerPrincipal: maxSessions }),
+        },
       },
     ],
     seal: {
@@ -39,7 +46,13 @@ function settings(relay: 'http' | 'redis', { transport }: ServerTraits): string 
     },
     drain: { delay: '0s', parked: '3s', timeout: '2s' },
     log: { level: 'debug', format: 'json' },
-    limits: { maxMemoryPercent: 'off' },
+    limits: {
+      maxMemoryPercent: 'off',
+      ...(maxParked !== null && {
+        maxParkedCalls: maxParked,
+        maxParkedCallsPerPrincipal: maxParked,
+      }),
+    },
     relay: relay === 'redis' ? { via: 'redis' } : { listen: '127.0.0.1:0' },
     redis: { url: `redis://127.0.0.1:${PORTS.redis}` },
   });
@@ -48,8 +61,7 @@ function settings(relay: 'http' | 'redis', { transport }: ServerTraits): string 
 /** A replica at its place. */
 export class Replica {
   readonly place: string;
-  readonly #relay: 'http' | 'redis';
-  readonly #server: ServerTraits;
+  readonly #options: ReplicaOptions;
   /** The process that runs there, or ran there last. */
   name = '';
   port = 0;
@@ -58,10 +70,9 @@ export class Replica {
   #gateway: Gateway | null = null;
   #timers = new Set<object>();
 
-  constructor(nth: number, relay: 'http' | 'redis', server: ServerTraits) {
-    this.#server = server;
+  constructor(nth: number, options: ReplicaOptions) {
+    this.#options = options;
     this.place = String.fromCharCode(FIRST_PLACE + nth);
-    this.#relay = relay;
   }
 
   get isUp(): boolean {
@@ -81,7 +92,7 @@ export class Replica {
     this.#gateway = null;
     this.isDraining = false;
     const timers = (this.#timers = new Set());
-    const { config } = parseConfig(settings(this.#relay, this.#server), 'simulation.json', {
+    const { config } = parseConfig(settings(this.#options), 'simulation.json', {
       env: {},
       readSecret: () => '',
     });

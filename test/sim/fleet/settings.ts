@@ -1,0 +1,38 @@
+/** How the gateways of a history are configured, where that is not the usual. */
+import { choose } from '../engine/random.ts';
+
+export interface GatewaySettings {
+  /** Whether calls share the session of their caller, or each has one. */
+  readonly concurrency: 'auto' | 'separate';
+  /** When a parked call is left to its server. */
+  readonly release: 'never' | 'when-resumable' | 'auto';
+  /** How many calls a process parks. */
+  readonly maxParked: number | null;
+  /** How many sessions a process has. */
+  readonly maxSessions: number | null;
+}
+
+export const USUAL_SETTINGS: GatewaySettings = {
+  concurrency: 'auto',
+  release: 'never',
+  maxParked: null,
+  maxSessions: null,
+};
+
+export function settingsOf(seed: number): GatewaySettings {
+  const name = `settings:${seed}`;
+  if (choose(`${name}:usual`, [true, false])) return USUAL_SETTINGS;
+  return {
+    concurrency: choose(`${name}:concurrency`, ['auto', 'auto', 'separate']),
+    release: choose(`${name}:release`, ['never', 'when-resumable', 'auto']),
+    maxParked: choose(`${name}:parked`, [null, null, 2]),
+    maxSessions: choose(`${name}:sessions`, [null, null, 3]),
+  };
+}
+
+/** Each setting less. */
+export function simplerSettings(settings: GatewaySettings): GatewaySettings[] {
+  return (Object.keys(USUAL_SETTINGS) as (keyof GatewaySettings)[])
+    .filter((setting) => settings[setting] !== USUAL_SETTINGS[setting])
+    .map((setting) => ({ ...settings, [setting]: USUAL_SETTINGS[setting] }));
+}
