@@ -5,7 +5,8 @@ import { realElapsed } from './engine/simulation.ts';
 import './network/tcp-model.ts';
 import { lineOf, readCorpus } from './corpus.ts';
 import { type History, historyOf, shorten } from './fleet/history.ts';
-import { play, type Played } from './fleet/play.ts';
+import { play as playUnwatched, type Played } from './fleet/play.ts';
+import { watch } from './watch.ts';
 
 const USAGE = `Usage: npm run sim -- [OPTION...]
 
@@ -40,9 +41,16 @@ const { values } = parseArgs({
   },
 });
 
+const begins = watch();
+
 if (values.help) end(USAGE);
 else if (values.corpus) setImmediate(playCorpus);
 else setImmediate(values.seed === undefined ? playMany : playOne);
+
+function play(history: History): Played {
+  begins(history.seed);
+  return playUnwatched(history);
+}
 
 function playOne(): void {
   const seed = positive('--seed', values.seed);

@@ -17,6 +17,8 @@ import { Random } from './random.ts';
 
 const START_MS = Date.UTC(2026, 0, 1);
 const MOST_IMMEDIATES = 100_000;
+/** A run that takes more goes round in circles: one of 8 calls takes 25,000. */
+const MOST_STEPS = 2_000_000;
 const { timers, timerLists, runNextTicks } = internals;
 const { processTimers, processImmediate } = timerLists.getTimerCallbacks(runNextTicks);
 const immediatesAt = timerLists.immediateInfoFields.kCount;
@@ -212,7 +214,10 @@ export class Simulation {
         (error: unknown) => (end = { error }),
       );
       settle(immediatesBefore);
-      while (end === null && this.#step(untilMs)) settle(immediatesBefore);
+      for (let steps = 0; end === null && this.#step(untilMs); steps++) {
+        if (steps === MOST_STEPS) throw new Error(`stuck after ${steps} steps`);
+        settle(immediatesBefore);
+      }
       const ended = end as { readonly error: unknown } | null;
       if (ended === null) throw new Error(`stuck after ${this.nowMs} ms, ${this.#queue.size} due`);
       if (ended.error !== null) throw ended.error;
