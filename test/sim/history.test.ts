@@ -38,6 +38,18 @@ test('a history that fails only as it is stays as it is', () => {
 });
 
 test('a fleet of one replica is not killed', () => {
-  const ends = seeds.flatMap((seed) => historyOf(seed, 1).faults.filter(({ kind }) => isEnd(kind)));
+  const ends = seeds.flatMap((seed) =>
+    historyOf(seed, { replicas: 1 }).faults.filter(({ kind }) => isEnd(kind)),
+  );
   expect(ends).toEqual([]);
+});
+
+test('a long history has more calls of more callers, and at least five processes that end', () => {
+  for (const seed of seeds) {
+    const { calls, faults } = historyOf(seed, { size: 'long' });
+    expect(calls).toHaveLength(200);
+    expect(new Set(calls.map(({ caller }) => caller)).size).toBe(4);
+    const ends = faults.filter(({ kind, restartMs }) => isEnd(kind) && restartMs !== null);
+    expect(ends.length).toBeGreaterThanOrEqual(5);
+  }
 });

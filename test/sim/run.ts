@@ -4,7 +4,7 @@ import './engine/pins.ts';
 import { realElapsed } from './engine/simulation.ts';
 import './network/tcp-model.ts';
 import { lineOf, readCorpus } from './corpus.ts';
-import { type History, historyOf, shorten } from './fleet/history.ts';
+import { type History, historyOf, shorten, type SizeOfHistory } from './fleet/history.ts';
 import { play as playUnwatched, type Played } from './fleet/play.ts';
 import { watch } from './watch.ts';
 
@@ -15,6 +15,7 @@ const USAGE = `Usage: npm run sim -- [OPTION...]
   --from S        the first seed (default: 1)
   --seed S        plays the history of this seed only, and prints it
   --replicas R    gateways in a fleet (default: 3)
+  --long          histories of 200 calls of 4 callers, with 5 replicas that end and start again
   --corpus        plays the histories that failed once
   --keep-going    does not stop at a failure, and counts the seeds that break each law
   --log           prints all that happens, with --seed
@@ -25,7 +26,7 @@ Exits with 1 if a history breaks a law.
 const MINUTE_MS = 60_000;
 const MOST_REPLICAS = 26;
 /** How long a failing history is made shorter. */
-const SHORTEN_MS = 120_000;
+const SHORTEN_MS = { short: 120_000, long: 600_000 } as const;
 
 const { values } = parseArgs({
   options: {
@@ -34,6 +35,7 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
     replicas: { type: 'string', default: '3' },
+    long: { type: 'boolean', default: false },
     corpus: { type: 'boolean', default: false },
     'keep-going': { type: 'boolean', default: false },
     log: { type: 'boolean', default: false },
@@ -54,7 +56,7 @@ function play(history: History): Played {
 
 function playOne(): void {
   const seed = positive('--seed', values.seed);
-  const history = historyOf(seed, replicas());
+  const history = historyOf(seed, sizeOfHistory());
   const played = play(history);
   if (values.log) process.stdout.write(`${played.log.join('\n')}\n`);
   if (played.violations.length > 0) return fail(history, played);
@@ -84,7 +86,7 @@ function playMany(): void {
       const seconds = ((realElapsed() - beginMs) / 1_000).toFixed(0);
       return end(`${count} histories in ${seconds} s: ${summaryOf(failed)}\n`);
     }
-    const history = historyOf(seed, replicas());
+    const history = historyOf(seed, sizeOfHistory());
     const played = play(history);
     if (played.violations.length > 0) {
       if (!values['keep-going']) return fail(history, played);
@@ -112,7 +114,7 @@ function summaryOf(failed: ReadonlyMap<string, readonly number[]>): string {
 /** Prints the shortest history that breaks the same law. */
 function fail(history: History, { violations: [first = ''] }: Played): void {
   const law = lawOf(first);
-  const untilMs = realElapsed() + SHORTEN_MS;
+  const untilMs = realElapsed() + SHORTEN_MS[values.long ? 'long' : 'short'];
   const shortest = shorten(
     history,
     (shorter) =>
@@ -127,7 +129,7 @@ function fail(history: History, { violations: [first = ''] }: Played): void {
 The shortest history that breaks ${law}: ${shortest.replicas} replicas, ${calls.length} calls, ${faults.length} faults, ${noise}
 ${story.join('\n')}
 ${violations.join('\n')}
-To see it again: npm run sim -- --seed ${seed} --replicas ${history.replicas}
+To see it again: npm run sim -- --seed ${seed} --replicas ${history.replicas}${values.long ? ' --long' : ''}
 Once it is mended, for test/sim/corpus.yaml:
 - what: ${law} was broken
   history: ${lineOf(shortest)}
@@ -138,10 +140,10 @@ function lawOf(violation: string): string {
   return violation.slice(0, violation.indexOf(':'));
 }
 
-function replicas(): number {
-  const count = positive('--replicas', values.replicas);
-  if (count > MOST_REPLICAS) throw new TypeError(`--replicas: at most ${MOST_REPLICAS}`);
-  return count;
+function sizeOfHistory(): SizeOfHistory {
+  const replicas = positive('--replicas', values.replicas);
+  if (replicas > MOST_REPLICAS) throw new TypeError(`--replicas: at most ${MOST_REPLICAS}`);
+  return { replicas, size: values.long ? 'long' : 'short' };
 }
 
 function positive(flag: string, text: string | undefined): number {

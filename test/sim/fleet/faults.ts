@@ -36,6 +36,7 @@ const OF_STORE = [
 ] as const;
 const FAULTS = [...OF_REPLICAS, ...OF_LINKS, ...OF_STORE] as const;
 export type FaultKind = (typeof FAULTS)[number];
+type Some<Item> = readonly [Item, ...Item[]];
 const PARTS = ['redis', 'server', 'client', 'replica'] as const;
 
 export interface PlannedFault {
@@ -55,47 +56,67 @@ export interface PlannedFault {
   readonly restartMs: number | null;
 }
 
-const MOST_FAULTS = 5;
-const LATEST_NTH = 6;
+/** How many faults a history has. */
+export interface FaultCounts {
+  /** Fewer than this, of any kind. */
+  readonly below: number;
+  /** Before which of its times the moment of a fault is. */
+  readonly latestNth: number;
+  /** Besides, ends of replicas after which another process starts there. */
+  readonly restarts: number;
+}
+
 /** A lease is 5 s, a command to the store 1 s, a connect 2 to 5 s. */
 const LENGTHS_MS = [300, 1_200, 3_000, 4_800, 5_200, 9_000, 14_000] as const;
 const DELAYS_MS = [0, 0, 0, 1, 5, 40, 700] as const;
 const JITTER_MS = 200;
-const RESTARTS_MS = [null, 10, 1_500, 6_000] as const;
+const RESTARTS_MS = [10, 1_500, 6_000] as const;
+const ENDS = ['kill', 'vanish', 'drain'] as const;
 const ANY_ONE_IN = 3;
 
-export function faultsOf(seed: number, replicas: number): PlannedFault[] {
+export function faultsOf(seed: number, replicas: number, counts: FaultCounts): PlannedFault[] {
   const name = `faults:${seed}`;
+  const { latestNth } = counts;
   // Some fleets are only killed and drained, others see everything.
-  const kinds: readonly FaultKind[] = choose(`${name}:kinds`, [
+  const kinds = choose<Some<FaultKind>>(`${name}:kinds`, [
     ['kill', 'drain', 'freeze'],
     [...OF_REPLICAS],
     [...OF_REPLICAS, ...OF_LINKS],
     [...OF_STORE, 'kill', 'freeze'],
-    FAULTS,
+    [...FAULTS],
   ]);
-  const count = below(`${name}:count`, MOST_FAULTS);
-  const faults = Array.from({ length: count }, (_, id) => faultOf(`${name}:${id}`, id, kinds));
+  const count = below(`${name}:count`, counts.below);
+  const faults = Array.from({ length: count + counts.restarts }, (_, id): PlannedFault => {
+    const fault = `${name}:${id}`;
+    if (id < count) return faultOf(fault, id, kinds, latestNth);
+    const restartMs = choose(`${fault}:restart`, RESTARTS_MS);
+    return { ...faultOf(fault, id, ENDS, latestNth), restartMs };
+  });
   return replicas > 1 ? faults : faults.filter(({ kind }) => !isEnd(kind));
 }
 
-function faultOf(name: string, id: number, kinds: readonly FaultKind[]): PlannedFault {
+function faultOf(
+  name: string,
+  id: number,
+  kinds: Some<FaultKind>,
+  latestNth: number,
+): PlannedFault {
   return {
     id,
-    kind: kinds[below(`${name}:kind`, kinds.length)] ?? 'kill',
-    moment: MOMENTS[below(`${name}:moment`, MOMENTS.length)] ?? 'shown',
-    nth: below(`${name}:nth`, LATEST_NTH),
+    kind: choose(`${name}:kind`, kinds),
+    moment: choose(`${name}:moment`, MOMENTS),
+    nth: below(`${name}:nth`, latestNth),
     afterMs: choose(`${name}:after`, DELAYS_MS),
     where: below(`${name}:where`, ANY_ONE_IN) === 0 ? 'any' : 'here',
     between: choose(`${name}:between`, PARTS),
     forMs: choose(`${name}:for`, LENGTHS_MS) + below(`${name}:jitter`, JITTER_MS),
-    restartMs: choose(`${name}:restart`, RESTARTS_MS),
+    restartMs: choose(`${name}:restart`, [null, ...RESTARTS_MS]),
   };
 }
 
 /** Whether a replica is gone after it. */
 export function isEnd(kind: FaultKind): boolean {
-  return kind === 'kill' || kind === 'vanish' || kind === 'drain';
+  return (ENDS as readonly FaultKind[]).includes(kind);
 }
 
 /** Whether the store may have lost what it had acknowledged. */

@@ -1,7 +1,7 @@
 /** A history is data: calls and faults. All else of a run is noise, which depends on the seed and on names. */
 import { below, choose } from '../engine/random.ts';
 import { type Habits, habitsOf, PLAIN_HABITS, simplerHabits } from './clients/habits.ts';
-import { faultsOf, type PlannedFault } from './faults.ts';
+import { type FaultCounts, faultsOf, type PlannedFault } from './faults.ts';
 import { type GatewaySettings, settingsOf, simplerSettings } from './settings.ts';
 import { type ServerTraits, simplerServers, traitsOf } from './servers/traits.ts';
 import { TOOLS, type Tool } from './servers/tools.ts';
@@ -45,11 +45,37 @@ interface KindsOfCalls {
   readonly hasRepeats: boolean;
 }
 
-const CALLS = 8;
+interface Size {
+  readonly calls: number;
+  /** How far apart calls begin, on the average. */
+  readonly gapMs: number;
+  readonly callers: Some<Some<string>>;
+  readonly faults: FaultCounts;
+}
+
+/** How much is in a history. */
+const SIZES = {
+  short: {
+    calls: 8,
+    gapMs: 1_750,
+    callers: [['ada'], ['ada'], ['ada', 'ada', 'ada', 'bob']],
+    faults: { below: 5, latestNth: 6, restarts: 0 },
+  },
+  long: {
+    calls: 200,
+    gapMs: 450,
+    callers: [['ada', 'bob', 'carol', 'dave']],
+    faults: { below: 12, latestNth: 150, restarts: 5 },
+  },
+} satisfies Record<string, Size>;
+
+export interface SizeOfHistory {
+  readonly replicas?: number;
+  readonly size?: keyof typeof SIZES;
+}
+
 /** The number of the first of the last calls. */
-const LAST_CALLS = 100;
-const CALLERS: Some<Some<string>> = [['ada'], ['ada'], ['ada', 'ada', 'ada', 'bob']];
-const GAP_MS = 1_750;
+const LAST_CALLS = 1_000;
 const LONGEST_THINK_MS = 4_000;
 const WORK_MS = [200, 2_000, 9_000] as const;
 const WORK_RANGE_MS = 2_000;
@@ -57,8 +83,12 @@ export const PATIENT_MS = 100_000;
 /** Longer than what shows that a replica is dead: who gives up earlier each time never gets an answer. */
 const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 5_000, 8_000] as const;
 
-export function historyOf(seed: number, replicas = 3): History {
+export function historyOf(
+  seed: number,
+  { replicas = 3, size = 'short' }: SizeOfHistory = {},
+): History {
   const name = `history:${seed}`;
+  const { calls: count, gapMs, callers, faults }: Size = SIZES[size];
   // A history has few kinds of calls, so that each of them often meets itself and each other.
   const server = traitsOf(seed);
   const gateway = settingsOf(seed);
@@ -66,11 +96,16 @@ export function historyOf(seed: number, replicas = 3): History {
   const tool = (nth: number) => choose(`${name}:tool:${nth}`, tools);
   const kinds: KindsOfCalls = {
     tools: [tool(0), tool(1), tool(2)],
-    callers: choose(`${name}:callers`, CALLERS),
+    callers: choose(`${name}:callers`, callers),
     hasHabits: choose(`${name}:habits`, [true, false]),
     hasRepeats: gateway.release === 'never',
   };
-  const calls = Array.from({ length: CALLS }, (_, id) => callOf(`${name}:${id}`, id, kinds));
+  const calls = Array.from({ length: count }, (_, id) => {
+    return {
+      ...callOf(`${name}:${id}`, id, kinds),
+      atMs: below(`${name}:${id}:at`, count * gapMs),
+    };
+  });
   return {
     seed,
     replicas,
@@ -79,7 +114,7 @@ export function historyOf(seed: number, replicas = 3): History {
     gateway,
     server,
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
-    faults: faultsOf(seed, replicas),
+    faults: faultsOf(seed, replicas, faults),
   };
 }
 
@@ -89,12 +124,11 @@ function toolsOf({ transport }: ServerTraits): Some<Tool> {
   return TOOLS.filter((tool) => tool !== 'abandons') as [Tool, ...Tool[]];
 }
 
-function callOf(name: string, id: number, kinds: KindsOfCalls): PlannedCall {
+function callOf(name: string, id: number, kinds: KindsOfCalls): Omit<PlannedCall, 'atMs'> {
   const habits = kinds.hasHabits ? habitsOf(name) : PLAIN_HABITS;
   return {
     id,
     caller: choose(`${name}:caller`, kinds.callers),
-    atMs: below(`${name}:at`, CALLS * GAP_MS),
     tool: choose(`${name}:tool`, kinds.tools),
     thinkMs: below(`${name}:think`, LONGEST_THINK_MS),
     workMs: choose(`${name}:work`, WORK_MS) + below(`${name}:more-work`, WORK_RANGE_MS),
@@ -139,17 +173,17 @@ type Simpler = (from: History) => History | null;
 
 /** Each makes a history simpler in one way, or says that it is so already. */
 function simplifications({ calls, faults, server, gateway }: History): Simpler[] {
-  const without = (id: number) => (from: History) => {
-    const left = from.calls.filter((call) => call.id !== id);
+  const without = (ids: readonly number[]) => (from: History) => {
+    const left = from.calls.filter(({ id }) => !ids.includes(id));
     return left.length === 0 || left.length === from.calls.length ? null : { ...from, calls: left };
   };
-  const withoutFault = (id: number) => (from: History) => {
-    const left = from.faults.filter((fault) => fault.id !== id);
+  const withoutFault = (ids: readonly number[]) => (from: History) => {
+    const left = from.faults.filter(({ id }) => !ids.includes(id));
     return left.length === from.faults.length ? null : { ...from, faults: left };
   };
   return [
-    ...calls.map(({ id }) => without(id)),
-    ...faults.map(({ id }) => withoutFault(id)),
+    ...partsOf(calls.map(({ id }) => id)).map(without),
+    ...partsOf(faults.map(({ id }) => id)).map(withoutFault),
     (from) => (from.replicas > 2 ? { ...from, replicas: from.replicas - 1 } : null),
     (from) => (from.isCalm ? null : { ...from, isCalm: true }),
     (from) => (from.relay === 'http' ? null : { ...from, relay: 'http' }),
@@ -172,6 +206,15 @@ function simplifications({ calls, faults, server, gateway }: History): Simpler[]
       ofFault(id, { where: 'here' }),
     ]),
   ];
+}
+
+/** The halves, the quarters, and so on, to the single ones. */
+function partsOf(ids: readonly number[]): number[][] {
+  const parts: number[][] = [];
+  for (let size = Math.ceil(ids.length / 2); size > 0; size = size > 1 ? Math.ceil(size / 2) : 0) {
+    for (let at = 0; at < ids.length; at += size) parts.push(ids.slice(at, at + size));
+  }
+  return parts;
 }
 
 function ofCall(id: number, simpler: Partial<PlannedCall>): Simpler {
