@@ -61,7 +61,7 @@ process.on('message', (asked) => {
       codeBytes,
       rssBytes: process.memoryUsage.rss(),
       openFiles: readdirSync('/proc/self/fd').length,
-      handles: process.getActiveResourcesInfo().filter((kind) => /Wrap$/.test(kind)).length,
+      handles: process.getActiveResourcesInfo().filter((kind) => kind.endsWith('Wrap')).length,
       timers: timersNow,
     };
     process.send?.({ held });

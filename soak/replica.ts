@@ -71,7 +71,7 @@ export class Replica {
   /** Ends the process, as a deployment does (SIGTERM) or as a crash does (SIGKILL). */
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const child = this.#child;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    if (child?.exitCode !== null || child.signalCode !== null) return;
     const gone = once(child, 'exit');
     child.kill(signal);
     await gone;

@@ -142,7 +142,7 @@ type Form = Readonly<Record<string, string | number | boolean | string[]>>;
 /** Fills the fields of a form: with what is given for them, else with the first value that fits. */
 function filled(params: ElicitRequest['params'], fill: Readonly<Record<string, unknown>>): Form {
   if (!('requestedSchema' in params)) return {};
-  const { properties = {}, required = [] } = params.requestedSchema;
+  const { properties, required = [] } = params.requestedSchema;
   const content: Record<string, string | number | boolean | string[]> = {};
   for (const [name, field] of Object.entries(properties)) {
     const given = fill[name];

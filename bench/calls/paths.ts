@@ -53,7 +53,7 @@ export async function startPaths(
   ];
   const stop = async () => {
     const children = [gateway, dropIn, sse, before, nginx].map((one) => one?.child);
-    await Promise.all([blind, bare, ...children].map((child) => child?.stop()));
+    await Promise.all([blind, bare, ...children].map(async (child) => child?.stop()));
   };
   return { paths, notes, stop };
 }

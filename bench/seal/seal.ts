@@ -84,7 +84,7 @@ async function sealerOf(checkout: URL): Promise<AnySealer> {
   const { createSealer } = (await import(
     new URL('src/seal/seal.ts', checkout).href
   )) as typeof Seals;
-  const ring = await createKeyRing([{ kid: 'bench', secret: SECRET }], 'seal');
+  const ring = createKeyRing([{ kid: 'bench', secret: SECRET }], 'seal');
   return createSealer({ ring, audience: 'bench', clock: systemClock, maxTokenBytes: 64 * 1_024 });
 }
 

@@ -119,7 +119,7 @@ function render(markdown: string, { root, source, add }: Rendering): string {
         link.href = resolve(link.href);
       }
       if (token.type === 'html') {
-        token['text'] = String(token['text']).replace(
+        token.text = String(token.text).replace(
           /\b(src|srcset|href)="([^"]+)"/g,
           (_found, name: string, href: string) => `${name}="${resolve(href)}"`,
         );

@@ -227,7 +227,7 @@ export async function openGateway(
         log,
       });
       // While the store and the relay are there.
-      await Promise.all(latest.map(({ tasks }) => tasks?.close()));
+      await Promise.all(latest.map(async ({ tasks }) => tasks?.close()));
       await close();
     },
     close,

@@ -15,7 +15,7 @@ const DEFECTS = channel('mrtr-gateway:defect');
 export function onDefect(listener: (defect: Defect) => void): () => void {
   const heard = (message: unknown) => listener(message as Defect);
   DEFECTS.subscribe(heard);
-  return () => void DEFECTS.unsubscribe(heard);
+  return () => DEFECTS.unsubscribe(heard);
 }
 
 /** Reports a defect. @throws the error if nobody listens, so that no defect is lost */

@@ -73,7 +73,7 @@ export function missingCapability(
 }
 
 function firstTextOf(result: JsonRpcErrorObject | JsonObject | undefined): string | null {
-  const content = result !== undefined && 'content' in result ? result.content : null;
+  const content = result !== undefined && 'content' in result ? result['content'] : null;
   const blocks = Array.isArray(content) ? content.filter(isJsonObject) : [];
   const text = blocks.map((block) => block['text']).find((value) => typeof value === 'string');
   if (text === undefined || text.length <= MAX_QUOTED_CHARACTERS) return text ?? null;

@@ -16,9 +16,10 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import {
   defaultResource,
   detectResources,
-  envDetector,
+  resourceAttributesEnvDetector,
   resourceFromAttributes,
   serviceInstanceIdDetector,
+  serviceNameEnvDetector,
 } from '@opentelemetry/resources';
 import {
   AlwaysOffSampler,
@@ -49,6 +50,13 @@ const FLUSH_MS = 2_000;
 const MAX_ATTRIBUTE_CHARACTERS = 1_024;
 const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT };
 
+/** The later of them win. */
+const DETECTORS = [
+  serviceInstanceIdDetector,
+  resourceAttributesEnvDetector,
+  serviceNameEnvDetector,
+];
+
 export class OtlpTracer implements Tracer {
   readonly #provider: TracerProvider;
   readonly #tracer: SdkTracer;
@@ -58,7 +66,7 @@ export class OtlpTracer implements Tracer {
     this.#provider = new TracerProvider({
       resource: defaultResource()
         .merge(resourceFromAttributes({ 'service.name': NAME, 'service.version': VERSION }))
-        .merge(detectResources({ detectors: [serviceInstanceIdDetector, envDetector] })),
+        .merge(detectResources({ detectors: DETECTORS })),
       sampler: samplerOf(env),
       spanLimits: { attributeValueLengthLimit: MAX_ATTRIBUTE_CHARACTERS },
       spanProcessors: [new BatchSpanProcessor({ exporter, ...batchesOf(env) })],
@@ -133,6 +141,8 @@ function spanContextOf({ traceparent, tracestate }: TraceContext): SpanContext |
     spanId,
     traceFlags: Number.parseInt(flags, 16),
     isRemote: true,
+    // Its successor is in a package that this one thing would be needed from.
+    // eslint-disable-next-line @typescript-eslint/no-deprecated
     ...(tracestate === undefined ? {} : { traceState: createTraceState(tracestate) }),
   };
   return isSpanContextValid(context) ? context : null;

@@ -88,7 +88,7 @@ export class DurationHistogram<Label extends string> {
     if (series === undefined) {
       series = {
         labels: labelled(this.#options.labels, values),
-        counts: Array(buckets.length + 1).fill(0),
+        counts: Array<number>(buckets.length + 1).fill(0),
         sum: 0,
       };
       this.#series.set(key, series);

@@ -75,11 +75,7 @@ export class PassThroughForwarder {
   ): Promise<void> {
     const requested = plainPath(request.raw.url ?? '');
     if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
-    if (removesKnownHeaders(request.headers, this.#known)) {
-      const problem = 'The Connection header must not name an end-to-end header';
-      return refusePassThrough(reply, 400, problem);
-    }
-    if (this.#isTooLarge(request)) return refusePassThrough(reply, 413, BODY_TOO_LARGE);
+    if (this.#refuses(request, reply)) return;
     const { sessions } = this.#options;
     const session = sessions && openSession(request, sessions);
     if (sessions !== null && session === null) return refuseForeign(reply, sessions);
@@ -92,8 +88,22 @@ export class PassThroughForwarder {
     // Known only now: to find the rules, the gateway may first have found out what the server speaks.
     const isUnsealed = request.method === 'POST' && session?.endpoint === null;
     if (isUnsealed && sessions?.isMessagePath(path)) return refuseForeign(reply, sessions);
-    const query = session?.endpoint?.query ?? (isEndpoint ? this.#queryOf(request) : null);
+    const query = session?.endpoint?.query ?? this.#queryOf(request, isEndpoint);
     await this.#exchange(request, reply, { isEndpoint, path, query, rules, session, onRefused });
+  }
+
+  /** Refuses headers that must not be passed on, and a body that is too large. @returns whether it did */
+  #refuses(request: FastifyRequest, reply: FastifyReply): boolean {
+    if (removesKnownHeaders(request.headers, this.#known)) {
+      const problem = 'The Connection header must not name an end-to-end header';
+      refusePassThrough(reply, 400, problem);
+      return true;
+    }
+    if (this.#isTooLarge(request)) {
+      refusePassThrough(reply, 413, BODY_TOO_LARGE);
+      return true;
+    }
+    return false;
   }
 
   /** Tells whether the size that the client declares is too large. A body that is here was bounded as it was read. */
@@ -102,10 +112,10 @@ export class PassThroughForwarder {
     return !(body instanceof Buffer) && declaredBytes > this.#options.maxBodyBytes;
   }
 
-  /** Returns the query of a request to the endpoint, whose URL can have one of its own. */
-  #queryOf({ raw }: FastifyRequest): string | null {
+  /** Returns the query of a request to the endpoint, whose URL can have one of its own; `null` if that changes nothing. */
+  #queryOf({ raw }: FastifyRequest, isEndpoint: boolean): string | null {
     const { upstream } = this.#options;
-    return upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
+    return !isEndpoint || upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
   }
 
   #rulesFor(request: FastifyRequest): RequestHeaderRules {

@@ -24,6 +24,7 @@ export const isBoolean = (value: unknown): value is boolean => typeof value === 
 /** An object with these members and no others. */
 export function objectOf<
   Required extends MemberGuards,
+  // eslint-disable-next-line @typescript-eslint/no-generated-empty-object-type -- it has no members
   Optional extends MemberGuards = Record<never, never>,
 >(required: Required, optional?: Optional): ShapeGuard<ObjectOf<Required, Optional>> {
   const must = Object.entries(required);

@@ -124,7 +124,7 @@ export class Slots {
         if (this.#waiting.size > 0) this.#serve();
         this.#freeSlotElsewhere();
       },
-      used: () => void this.#idle.delete(slot),
+      used: () => this.#idle.delete(slot),
       free: () => {
         if (isFree) return;
         isFree = true;

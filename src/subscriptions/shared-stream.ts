@@ -83,7 +83,9 @@ export class SharedStream {
     this.#troubleSinceMs = options.clock.elapsed();
     this.#watched = new WatchedResources({
       subscribe: (uri) => this.#request('resources/subscribe', uri),
-      unsubscribe: async (uri) => void (await this.#request('resources/unsubscribe', uri)),
+      unsubscribe: async (uri) => {
+        await this.#request('resources/unsubscribe', uri);
+      },
     });
   }
 

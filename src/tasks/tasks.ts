@@ -69,7 +69,7 @@ export class Tasks implements TaskEngine {
   /** @param earlier the tasks of the route with other settings, which go on */
   constructor(options: TasksOptions, earlier: Tasks | null = null) {
     this.#options = options;
-    this.#tasks = earlier === null ? new Map() : earlier.#tasks;
+    this.#tasks = earlier === null ? new Map<TaskKey, RunningTask>() : earlier.#tasks;
     this.#claims = earlier === null ? new TaskClaims() : earlier.#claims;
   }
 

@@ -151,8 +151,9 @@ export class Upstream implements LegacyServer {
       await this.#oneSession.failed(opening, failure);
       if (this.hasOneSession || !isRefusal(failure)) throw error;
       // It may take no session beside one of the gateway's own.
-      const ending = isSecondTry ? [] : [leftOpen, this.#broadcastProbe.makeRoom()];
-      if (ending.some((end) => end !== null)) {
+      const ends = isSecondTry ? [] : [leftOpen, this.#broadcastProbe.makeRoom()];
+      const ending = ends.filter((end) => end !== null);
+      if (ending.length > 0) {
         await Promise.all(ending);
         return this.openSession(request, true);
       }

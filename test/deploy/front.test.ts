@@ -61,7 +61,7 @@ async function oauth2Proxy({ issuer }: AuthorizationServer): Promise<number> {
   };
   const env = environmentOf(readCompose().services['login']!, given);
   const port = await freePort();
-  const proxy = await startServer(String(OAUTH2_PROXY), [], {
+  const proxy = await startServer(OAUTH2_PROXY, [], {
     ready: /HTTP: listening on|OAuthProxy configured/i,
     port,
     env: { ...env, OAUTH2_PROXY_HTTP_ADDRESS: `127.0.0.1:${port}` },

@@ -7,7 +7,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, DropArgument } from 'node:net';
 import { ClientConnections, type ClientTimeouts } from '../../edge/http/connection.ts';
 import { Members } from '../../lib/containers.ts';
 import type { ListenAddress } from '../../config/units.ts';
@@ -123,7 +123,9 @@ export class PublicListener {
       get: () => Math.max(0, policy.max() - (this.#count - own)),
     });
     // The client sees that the connection is closed, and nothing else.
-    server.on('drop', (dropped) => policy.refused(dropped?.remoteAddress));
+    server.on('drop', (dropped: DropArgument | undefined) =>
+      policy.refused(dropped?.remoteAddress),
+    );
     const count = (change: 1 | -1) => {
       own += change;
       this.#count += change;

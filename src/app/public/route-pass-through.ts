@@ -170,7 +170,7 @@ async function passesLimits(
   const { admission, calls } = route;
   if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
   const read = requestsIn(body, maxJsonDepth);
-  if (admission.limitsTools && (read === null || !read.every(namesTool))) {
+  if (admission.limitsTools && !read?.every(namesTool)) {
     refuse(reply.hijack().raw, 415, UNREADABLE);
     return false;
   }

@@ -144,7 +144,7 @@ export class Generations {
     this.#current?.app.retire();
     this.#services.shared.sealKeys.close();
     // Ending sessions is optional: the process does not wait for a server that does not respond.
-    await Promise.all(this.#routes.all.map(({ resource }) => resource?.close()));
+    await Promise.all(this.#routes.all.map(async ({ resource }) => resource?.close()));
     await Promise.all([...this.#routes.servers].map((server) => this.#closeServer(server)));
   }
 

@@ -70,7 +70,6 @@ export function createRoute(
   const { id } = config;
   const kept = earlier !== null && keepsServer(earlier, config) ? earlier : null;
   const server = kept?.server ?? createRouteServer(config, shared);
-  const { http } = server;
   const relay = observeRelay(id, shared.replica.relayOf(id), clock, log);
   const catalogue = createCatalogue(config, server, relay, shared);
   const places = promotesAny(config.tasks) ? taskPlacesOf(shared) : null;
@@ -95,10 +94,7 @@ export function createRoute(
       : createSubscriptions(id, server, tasks, shared),
     tokenExchange: tokenExchangeOf(config, shared),
     admission: createAdmission(config, server, shared),
-    resource:
-      config.publicUrl === null || http === null
-        ? null
-        : new PublicResource(config, http.config, config.publicUrl, clock, log),
+    resource: publicResourceOf(config, server, shared),
     open: () => {
       server.use(config);
       server.listeners.add(catalogue.changed);
@@ -106,6 +102,15 @@ export function createRoute(
     },
     retire: () => void server.listeners.delete(catalogue.changed),
   };
+}
+
+function publicResourceOf(
+  config: RouteConfig,
+  { http }: RouteServer,
+  { clock, log }: SharedServices,
+): PublicResource | null {
+  if (config.publicUrl === null || http === null) return null;
+  return new PublicResource(config, http.config, config.publicUrl, clock, log);
 }
 
 function createDiscovery(

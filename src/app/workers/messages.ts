@@ -95,9 +95,9 @@ export function writeConfig(config: Config): string {
 /** Reads what `writeConfig` wrote. */
 export function readConfig(text: string): Config {
   return JSON.parse(text, (_key, value: unknown) => {
-    const href = typeof value === 'object' && value !== null && Object.entries(value)[0];
-    const isUrl = href && href[0] === URL_MEMBER && typeof href[1] === 'string';
-    return isUrl ? new URL(href[1]) : value;
+    if (typeof value !== 'object' || value === null) return value;
+    const [[name, href] = []] = Object.entries<unknown>(value as Record<string, unknown>);
+    return name === URL_MEMBER && typeof href === 'string' ? new URL(href) : value;
   }) as Config;
 }
 

@@ -195,7 +195,7 @@ async function answerAll(
   replies: readonly (readonly [ServerRequestId, JsonRpcReply])[],
   headers: Readonly<Record<string, string>>,
 ): Promise<boolean> {
-  const sent = replies.map(([id, reply]) => exchange?.respond(id, reply, headers));
+  const sent = replies.map(async ([id, reply]) => exchange?.respond(id, reply, headers));
   const settled = await Promise.allSettled(sent);
   return settled.every(({ status }) => status === 'fulfilled');
 }

@@ -79,7 +79,7 @@ function describe(
     return [{ path, text: `expected ${issue.message}, got ${got}` }];
   }
   const instead = shownInstead(path);
-  const isUrl = instead === null && typeof value === 'string' && /URL/.test(issue.message);
+  const isUrl = instead === null && typeof value === 'string' && issue.message.includes('URL');
   const meant = isUrl ? urlMeant(value) : null;
   const hint = meant === null ? '' : `; did you mean ${show(meant)}?`;
   return [{ path, text: `expected ${issue.message}, got ${instead ?? show(value)}${hint}` }];

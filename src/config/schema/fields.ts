@@ -273,7 +273,7 @@ export function choice<const Words extends readonly string[]>(
   return z
     .enum(words, { error: `one of ${words.join(', ')}` })
     .meta({ title: words.map((word) => `\`${word}\``).join(', ') })
-    .default(fallback as z.output<z.ZodEnum<z.core.util.ToEnum<Words[number]>>>)
+    .default(fallback)
     .describe(meaning);
 }
 

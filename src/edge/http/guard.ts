@@ -283,7 +283,7 @@ export function respondToPreflight(
   response: ServerResponse,
   requestHeaders: readonly string[],
 ): void {
-  const parameterHeaders = String(headers['access-control-request-headers'] ?? '')
+  const parameterHeaders = (headers['access-control-request-headers'] ?? '')
     .split(',')
     .map((name) => name.trim().toLowerCase())
     .filter((name) => /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name));

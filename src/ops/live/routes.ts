@@ -40,7 +40,9 @@ export function serveLive(app: FastifyInstance, feed: LiveFeed, actions: LiveAct
     const { raw } = reply;
     const stop = feed.watch({
       // Each snapshot is whole, so a viewer that is behind gets a later one.
-      show: (json) => void (raw.writableLength === 0 && raw.write(`data: ${json}\n\n`)),
+      show: (json) => {
+        if (raw.writableLength === 0) raw.write(`data: ${json}\n\n`);
+      },
       end: () => raw.end(),
     });
     if (stop === null) return reply.code(503).header('retry-after', '5').send(TOO_MANY);

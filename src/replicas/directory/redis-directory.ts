@@ -226,7 +226,7 @@ export class RedisDirectory implements Directory {
     const [claim, epoch] = [this.#callKey(call, 'claim'), this.#callKey(call, 'epoch')];
     const args = [this.#ownerText, wholeMs(ttlMs), replaceable] as const;
     const reply = await this.#run((redis) => redis.eval(CLAIM, 2, claim, epoch, ...args));
-    const [won, value]: unknown[] = Array.isArray(reply) ? reply : [];
+    const [won, value] = Array.isArray(reply) ? (reply as unknown[]) : [];
     if (won === 1 && typeof value === 'number') return { type: 'claimed', epoch: value } as const;
     const text = typeof value === 'string' ? value : '';
     return { type: 'held', text, existing: this.#read(text) } as const;

@@ -122,7 +122,7 @@ export class RedisRelay {
       send: async (kind, text) => (await push(kind, text)) === 'taken',
       sinceMessageMs: () => owners.sinceMessageMs(boot),
       isBehind: () => queue.isBehind,
-      onEnd: () => void this.#outgoing.delete(id),
+      onEnd: () => this.#outgoing.delete(id),
     });
     owners.recordRequest(boot);
     this.#outgoing.set(id, { boot, retry });

@@ -62,7 +62,7 @@ export function failureOfStatus(
     return new UpstreamFailure('unauthorized', `the server refused the credentials: ${what}`, {
       ...details,
       ...(text === '' ? {} : { said: beginningOf(text) }),
-      ...(challenge === undefined ? {} : { wwwAuthenticate: String(challenge) }),
+      ...(challenge === undefined ? {} : { wwwAuthenticate: challenge }),
     });
   }
   if (status === 429 || status === 503) {

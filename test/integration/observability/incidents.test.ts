@@ -160,9 +160,10 @@ test('a slow tool', async () => {
   expect(text(await callTool(gateway.url, 'slow'))).toBe('done');
 
   const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  const seconds = metrics.match(
-    /^mcp_client_operation_duration_seconds_sum\{.*gen_ai_tool_name="slow".*\} (\S+)$/m,
-  );
+  const seconds =
+    /^mcp_client_operation_duration_seconds_sum\{.*gen_ai_tool_name="slow".*\} (\S+)$/m.exec(
+      metrics,
+    );
   expect(Number(seconds?.[1]) * 1_000).toBeGreaterThanOrEqual(SLOW_MS - 1);
   const peopleTime = /^mrtr_gateway_answer_duration_seconds_count\{.*\} [1-9]/m.exec(metrics);
   expect(peopleTime).toBeNull();

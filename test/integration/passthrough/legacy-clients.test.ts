@@ -18,7 +18,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 /** The pass-through to one path of a server; resolves with its own address. */
 async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
   const app = fastify({ forceCloseConnections: true });
-  const passThrough = await registerPassThrough(app, {
+  const passThrough = registerPassThrough(app, {
     ...PASS_THROUGH_OPTIONS,
     upstream: new URL(path, server.origin),
     path,

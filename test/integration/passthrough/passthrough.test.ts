@@ -237,7 +237,7 @@ describe('what passes untouched', () => {
     const app = fastify({ forceCloseConnections: true });
     for (const [path, { url }] of [['/one', one] as const, ['/other', other] as const]) {
       await app.register(async (scope) => {
-        await registerPassThrough(scope, { ...PASS_THROUGH_OPTIONS, upstream: new URL(url), path });
+        registerPassThrough(scope, { ...PASS_THROUGH_OPTIONS, upstream: new URL(url), path });
       });
     }
     await app.listen({ host: '127.0.0.1', port: 0 });

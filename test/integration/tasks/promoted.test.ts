@@ -108,9 +108,9 @@ describe('a slow call', () => {
     const creating = callForTask(url, 'work');
     // Nothing is cancelled that the server has not got.
     await legacy.saw('tools/call');
-    await clock.advance(50);
+    clock.advance(50);
     const { taskId } = (await creating).response.result;
-    await clock.advance(60_000);
+    clock.advance(60_000);
     await legacy.saw('notifications/cancelled');
     const { response } = await aboutTask(url, 'get', taskId);
     expect(response.error).toMatchObject({ code: -32602, data: { reason: 'unknown_task' } });

@@ -168,7 +168,7 @@ test.for<Words>([
   const config = testConfig(`${server.url}?key=canary-query`, { upstream });
   const log = new RecordedLog();
   const started = await startGateway(config, { log, clock: new ManualClock() }).then(
-    (gateway) => void stopAfterTest(() => gateway.close()),
+    (gateway) => stopAfterTest(() => gateway.close()),
     String,
   );
   expect(log.named('upstream.unavailable')).toMatchObject([{ problem }]);

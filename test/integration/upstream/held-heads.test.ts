@@ -138,6 +138,6 @@ describe('a server that holds the head of its standalone stream back', () => {
     expect(client.acknowledged).toEqual({ toolsListChanged: true });
     for (const response of [...waiting]) eventStream(response).send(TOOLS_CHANGED);
     await client.until(2);
-    expect(client.messages[1]?.['method']).toBe('notifications/tools/list_changed');
+    expect(client.messages[1]?.method).toBe('notifications/tools/list_changed');
   });
 });

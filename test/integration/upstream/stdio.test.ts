@@ -62,7 +62,7 @@ describe('the processes of a gateway', () => {
     const own = [await textOf(gateway.url, 'pid'), await textOf(gateway.url, 'pid')];
     await callTool(gateway.url, 'announce');
     await listener.until(2);
-    listener.leave();
+    await listener.leave();
     const others = [
       await textOf(gateway.url, 'pid', ALICE),
       await textOf(gateway.url, 'pid', BOB),

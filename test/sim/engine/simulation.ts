@@ -220,7 +220,7 @@ export class Simulation {
       }
       const ended = end as { readonly error: unknown } | null;
       if (ended === null) throw new Error(`stuck after ${this.nowMs} ms, ${this.#queue.size} due`);
-      if (ended.error !== null) throw ended.error;
+      if (ended.error !== null) throw ended.error as Error;
     } finally {
       this.#isEnding = true;
       for (const part of this.#attached) part.clear();

@@ -7,7 +7,6 @@ import { encode, RespParser } from './resp.ts';
 import { Store } from './store.ts';
 
 const SECOND_MS = 1_000;
-const LEASE = /:lease$/;
 const CLAIM = /:(claim|holder)$/;
 const POISON_ONE_IN = 2;
 
@@ -106,6 +105,7 @@ export class RedisModel {
     for (const wake of [...this.#readers]) wake();
     const by = network().ownerOf(remotePort);
     if (String(name) === 'eval' && CLAIM.test(String(third))) simulation().onMoment('claimed', by);
-    if (String(name) === 'set' && LEASE.test(String(first))) simulation().onMoment('renewed', by);
+    if (String(name) === 'set' && String(first).endsWith(':lease'))
+      simulation().onMoment('renewed', by);
   }
 }

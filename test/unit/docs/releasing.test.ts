@@ -15,7 +15,7 @@ describe('what a release is made of', () => {
       packages: Record<string, { readonly integrity?: string }>;
     };
     const installed = Object.entries(packages).filter(([path]) => path !== '');
-    const unproven = installed.filter(([, { integrity = '' }]) => !/^sha512-/.test(integrity));
+    const unproven = installed.filter(([, { integrity = '' }]) => !integrity.startsWith('sha512-'));
     expect(unproven.map(([path]) => path)).toEqual([]);
   });
 });

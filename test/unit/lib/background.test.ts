@@ -27,9 +27,10 @@ test('a defect ends what cannot go on, and is reported with where it was', async
   stopAfterTest(async () => stop());
   const ended: unknown[] = [];
   const end = (error: unknown) => ended.push(error);
-  inBackground(Promise.reject('defect'), end, { route: 'mcp' });
+  const defect = new TypeError('a defect');
+  inBackground(Promise.reject(defect), end, { route: 'mcp' });
   await new Promise(setImmediate);
-  expect([ended, defects]).toEqual([['defect'], [{ route: 'mcp', error: 'defect' }]]);
+  expect([ended, defects]).toEqual([[defect], [{ route: 'mcp', error: defect }]]);
 });
 
 test('a defect that nobody hears of is thrown', () => {

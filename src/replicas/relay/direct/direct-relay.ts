@@ -165,7 +165,7 @@ export class DirectRelay {
       maxPauseMs: UNREAD_TIMEOUT_MS / 2,
       send: (kind, text = '') => this.#sendLater(sent, owner, { kind, id, number: 0, text }),
       sinceMessageMs: () => owners.sinceMessageMs(owner.boot),
-      onEnd: () => void this.#sent.delete(id),
+      onEnd: () => this.#sent.delete(id),
     });
     const sent: Sent = {
       ...{ boot: owner.boot, retry, progress: new ReadProgress(clock) },

@@ -32,7 +32,7 @@ export class MessagePaths {
    */
   toldClient(endpoint: string): () => void {
     const url = URL.canParse(endpoint, this.#url.href) ? new URL(endpoint, this.#url) : null;
-    if (url === null || url.origin !== this.#url.origin) return () => {};
+    if (url?.origin !== this.#url.origin) return () => {};
     const { pathname } = url;
     if (pathname.length > MAX_PATH_LENGTH) return () => {};
     this.#open.set(pathname, (this.#open.get(pathname) ?? 0) + 1);

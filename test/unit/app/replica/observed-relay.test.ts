@@ -15,7 +15,9 @@ function spanOf() {
     set: () => {},
     link: () => {},
     // As a span does, which ignores a second end.
-    end: (errorType: string | null) => void (ends.length === 0 && ends.push(errorType)),
+    end: (errorType: string | null) => {
+      if (ends.length === 0) ends.push(errorType);
+    },
   } as unknown as Span;
   return { span, ends };
 }
