@@ -8,8 +8,8 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# Nothing that is compiled or shipped needs an install script.
-RUN npm ci --ignore-scripts
+# Nothing that is compiled or shipped needs an install script, or the servers of tests.
+RUN npm ci --ignore-scripts --workspaces=false
 COPY bin ./bin
 COPY scripts/bundle.ts ./scripts/bundle.ts
 COPY src ./src

@@ -8,13 +8,14 @@ import { explain, isRecentEnough } from '../bin/node-version.js';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
-// npm writes this file last: an installation that was interrupted does not have it.
-if (!existsSync(at('node_modules/.package-lock.json'))) {
-  console.log('Installing what the demo needs (npm ci), once. This takes about a minute.');
+// npm writes the first file last: an installation that was interrupted does not have it. One for production has not the second.
+const installed = ['.package-lock.json', '@modelcontextprotocol/server-everything/package.json'];
+if (!installed.every((file) => existsSync(at(`node_modules/${file}`)))) {
+  console.log('Installing what the demo needs (npm ci), once. This takes about half a minute.');
   const stopTicking = tick();
-  const installed = await run(...npm('ci', '--no-progress', '--loglevel=error'));
+  const code = await run(...npm('ci', '--workspaces=false', '--no-progress', '--loglevel=error'));
   stopTicking();
-  if (installed !== 0) process.exit(installed);
+  if (code !== 0) process.exit(code);
   console.log();
 }
 
