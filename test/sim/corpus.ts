@@ -17,6 +17,7 @@ const USUAL = {
   isCalm: true,
   relay: 'http',
   faults: [],
+  listeners: [],
   gateway: USUAL_SETTINGS,
   server: PLAIN_SERVER,
 } as const;

@@ -284,12 +284,11 @@ export class SessionState implements CallHost {
     // The one stream may stay open, and nothing else would end the calls on it.
     if (hasOneStream(this.transport.kind) && this.#failure === null) this.fail(failure);
     const isNew = this.#failure === null;
+    // Who hears of it can end the session, and with it this timer.
+    if (isNew) this.#lastCalls = this.clock.setTimer(LAST_CALLS_MS, () => this.fail(failure));
     this.#over(failure);
     this.loseChanges(failure);
-    if (isNew) {
-      this.#onGone?.();
-      this.#lastCalls = this.clock.setTimer(LAST_CALLS_MS, () => this.fail(failure));
-    }
+    if (isNew) this.#onGone?.();
     return failure;
   }
 

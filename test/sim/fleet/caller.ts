@@ -4,6 +4,7 @@ import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
 import { type Outcome, type Questions, send, TOO_LATE } from './client.ts';
 import { confuse, forge, lookAround } from './clients/strangers.ts';
+import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
 import { answerTo } from './servers/sessions.ts';
@@ -120,6 +121,8 @@ export class Caller {
         await this.#pause();
         return true;
       }
+      case 'task':
+        return this.#follow(outcome.taskId);
       case 'asks': {
         const asking = checker.shown(this.#name, outcome.questions);
         this.#tell(`is shown at ${replica.name} a question of ${asking.join(', ')}`);
@@ -138,6 +141,26 @@ export class Caller {
         this.#end = outcome;
         return false;
     }
+  }
+
+  /** Follows the task that the call has become, to its end. */
+  async #follow(taskId: string): Promise<boolean> {
+    this.#tell('is a task');
+    const { caller, thinkMs, habits } = this.#call;
+    const task = {
+      ...{ name: this.#name, caller, taskId, thinkMs, isForged: habits.isForged },
+      answersTo: (questions: Questions) => {
+        this.#round++;
+        return answersTo(questions, false);
+      },
+      tell: (what: string) => this.#tell(what),
+    };
+    const end = await follow(task, this.#around);
+    this.#tell(`ends as a task: ${end.type === 'failed' ? end.reason : end.type}`);
+    if (end.type === 'failed') this.#around.checker.failed(this.#name, end);
+    if (end.type === 'failed') this.#around.checker.left(this.#name);
+    this.#end = end.type === 'broken' ? null : end;
+    return false;
   }
 
   /** Sends the same retry once more. Its outcome is compared, and no more. */
@@ -165,8 +188,8 @@ export class Caller {
         : () => sentMs + patienceMs;
     const { caller, habits } = this.#call;
     if (this.#answers !== null) simulation().onMoment('retried', replica.name);
-    const { readsSlowly } = habits;
-    const request = { caller, method: 'tools/call', params: this.#params, readsSlowly };
+    const { readsSlowly, takesTasks: isTask } = habits;
+    const request = { caller, method: 'tools/call', params: this.#params, readsSlowly, isTask };
     return send(replica.port, request, untilMs);
   }
 

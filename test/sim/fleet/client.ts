@@ -14,6 +14,12 @@ interface Response {
   readonly result?: {
     readonly inputRequests?: Questions;
     readonly requestState?: string;
+    readonly resultType?: string;
+    readonly taskId?: string;
+    /** Of a task. */
+    readonly status?: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled';
+    readonly error?: Response['error'];
+    readonly result?: Response['result'];
     readonly isError?: boolean;
     readonly content?: readonly { readonly text?: string }[];
     readonly tools?: readonly { readonly description?: string }[];
@@ -36,6 +42,8 @@ export type Outcome =
     }
   /** Without questions: the call goes on, and the client comes again. */
   | { readonly type: 'asks'; readonly questions: Questions; readonly state: string | undefined }
+  /** The call is a task. */
+  | { readonly type: 'task'; readonly taskId: string }
   | { readonly type: 'done'; readonly text: string };
 
 export type Questions = Readonly<Record<string, { readonly params: { readonly message: string } }>>;
@@ -43,7 +51,12 @@ export type Questions = Readonly<Record<string, { readonly params: { readonly me
 export interface ModernRequest {
   readonly caller: string;
   readonly method: string;
-  readonly params: Readonly<Record<string, unknown>> & { readonly name?: string };
+  readonly params: Readonly<Record<string, unknown>> & {
+    readonly name?: string;
+    readonly taskId?: string;
+  };
+  /** Whether the call may become a task. */
+  readonly isTask?: boolean;
   /** Whether the client reads the response slowly. */
   readonly readsSlowly?: boolean;
 }
@@ -57,24 +70,20 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
   progressToken: 'progress',
 };
+const TASK_META = {
+  ...META,
+  'io.modelcontextprotocol/clientCapabilities': {
+    elicitation: { form: {} },
+    extensions: { 'io.modelcontextprotocol/tasks': {} },
+  },
+};
 /** How long a slow reader rests after each piece. */
 const REST_MS = 40;
 
 /** @param untilMs when the client gives up, asked again when that time has come */
-export function send(
-  port: number,
-  { caller, method, params, readsSlowly = false }: ModernRequest,
-  untilMs: () => number,
-): Promise<Outcome> {
-  const message = { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } };
-  const headers: Record<string, string> = {
-    'content-type': 'application/json',
-    accept: 'application/json, text/event-stream',
-    'mcp-protocol-version': PROTOCOL,
-    'mcp-method': method,
-    authorization: `Bearer ${caller}`,
-  };
-  if (params.name !== undefined) headers['mcp-name'] = params.name;
+export function send(port: number, wanted: ModernRequest, untilMs: () => number): Promise<Outcome> {
+  const { readsSlowly = false } = wanted;
+  const headers = headersOf(wanted);
   return new Promise((resolve) => {
     let isOver = false;
     const finish = (outcome: Outcome) => {
@@ -95,8 +104,25 @@ export function send(
     };
     simulation().at(untilMs(), giveUp);
     request.on('error', fail);
-    request.end(JSON.stringify(message));
+    request.end(JSON.stringify(messageOf(wanted)));
   });
+}
+
+export function messageOf({ method, params, isTask = false }: ModernRequest): object {
+  const _meta = isTask ? TASK_META : META;
+  return { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } };
+}
+
+export function headersOf({ caller, method, params }: ModernRequest): Record<string, string> {
+  const name = params.name ?? params.taskId;
+  return {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': PROTOCOL,
+    'mcp-method': method,
+    authorization: `Bearer ${caller}`,
+    ...(name !== undefined && { 'mcp-name': name }),
+  };
 }
 
 async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome> {
@@ -122,6 +148,19 @@ function outcomeOf({ error, result = {} }: Response): Outcome {
   if (error !== undefined) {
     const { reason = error.message, retryable = false, mayHaveActed } = error.data ?? {};
     return { type: 'failed', reason, mayHaveActed, isRetryable: retryable };
+  }
+  const { resultType, taskId, status } = result;
+  if (taskId !== undefined && status !== undefined) {
+    if (status === 'completed' && result.result !== undefined) {
+      return outcomeOf({ result: result.result });
+    }
+    if (status === 'failed' && result.error !== undefined) {
+      return outcomeOf({ error: result.error });
+    }
+    if (status === 'cancelled') {
+      return { type: 'failed', reason: status, mayHaveActed: 'unknown', isRetryable: false };
+    }
+    if (status === 'working' || resultType === 'task') return { type: 'task', taskId };
   }
   const { inputRequests, requestState, isError, _meta = {} } = result;
   if (inputRequests !== undefined || requestState !== undefined) {

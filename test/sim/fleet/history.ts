@@ -31,6 +31,8 @@ export interface History {
   readonly relay: 'http' | 'redis';
   readonly gateway: GatewaySettings;
   readonly server: ServerTraits;
+  /** The callers that listen to changes of the tools. */
+  readonly listeners: readonly string[];
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
 }
@@ -76,6 +78,7 @@ export interface SizeOfHistory {
 
 /** The number of the first of the last calls. */
 const LAST_CALLS = 1_000;
+const LISTENERS: Some<readonly string[]> = [[], ['ada'], ['ada', 'ada', 'bob']];
 const LONGEST_THINK_MS = 4_000;
 const WORK_MS = [200, 2_000, 9_000] as const;
 const WORK_RANGE_MS = 2_000;
@@ -113,6 +116,7 @@ export function historyOf(
     relay: choose(`${name}:relay`, ['http', 'http', 'redis']),
     gateway,
     server,
+    listeners: choose(`${name}:listeners`, LISTENERS),
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
     faults: faultsOf(seed, replicas, faults),
   };
@@ -186,6 +190,7 @@ function simplifications({ calls, faults, server, gateway }: History): Simpler[]
     ...partsOf(faults.map(({ id }) => id)).map(withoutFault),
     (from) => (from.replicas > 2 ? { ...from, replicas: from.replicas - 1 } : null),
     (from) => (from.isCalm ? null : { ...from, isCalm: true }),
+    (from) => (from.listeners.length === 0 ? null : { ...from, listeners: [] }),
     (from) => (from.relay === 'http' ? null : { ...from, relay: 'http' }),
     ...simplerSettings(gateway).map((simpler) => (from: History) => {
       return from.gateway === gateway ? { ...from, gateway: simpler } : null;

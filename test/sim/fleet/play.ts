@@ -5,6 +5,7 @@ import { network } from '../network/tcp-model.ts';
 import { RedisModel } from '../store/redis-model.ts';
 import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
+import { Listening } from './clients/listener.ts';
 import { losesData, type Moment } from './faults.ts';
 import { type History, lastCallsOf } from './history.ts';
 import { checkOutcomes, checkReconnects, checkUndisturbed, isUndisturbed } from './outcomes.ts';
@@ -74,7 +75,7 @@ class Fleet {
     redis.store.onClaim = (claim) => this.checker.claimed(claim, hasLostData);
     const workMs = (call: string) => calls.find(({ id }) => nameOf(id) === call)?.workMs ?? 0;
     const options = { traits, journal: this.#journal, workMs };
-    simulated.as('server', () => startServer(PORTS.upstream, options));
+    const server = simulated.as('server', () => startServer(PORTS.upstream, options));
     for (const replica of this.#replicas) await replica.start();
     this.#beginMs = simulated.nowMs;
     const tell = (what: string) => this.#tell(what);
@@ -90,6 +91,10 @@ class Fleet {
       isUndisturbed: isUndisturbed(this.#history),
       mayLoseOutcomes: faults.some(({ kind }) => kind !== 'drain'),
     };
+    const listeners = this.#history.listeners.map((caller, nth) => {
+      const pick = (why: string) => this.#pick(`${why}:${nth}`);
+      return simulated.as('client', () => new Listening({ seed, caller, pick, tell }));
+    });
     const callers = calls.map((call) => new Caller(call, around));
     await simulated.as('client', () => Promise.all(callers.map((caller) => caller.play())));
     await heals;
@@ -100,7 +105,10 @@ class Fleet {
     for (const { end, name } of last) {
       if (end?.type !== 'done') this.checker.break(7, `${name} has no result, when all is free`);
     }
+    const changedMs = simulated.nowMs;
+    simulated.as('server', () => server.change());
     await simulated.sleep(REDELIVER_MS);
+    for (const listener of listeners) this.#checkListener(listener, changedMs);
     this.#checkEnd(callers, strikes);
     await this.#close();
   }
@@ -130,6 +138,17 @@ class Fleet {
       this.#simulated.nowMs,
       (process, atMs) => working.has(process) && !strikes.wasHindered(process, atMs),
     );
+  }
+
+  /** Law 3: who listens is told of a change. */
+  #checkListener(listener: Listening, changedMs: number): void {
+    const { caller, sinceMs, heardMs } = listener;
+    listener.end();
+    // What is said on a stream that is ended at once is lost.
+    if (this.#history.server.endsStandalone) return;
+    if (sinceMs === null || sinceMs > changedMs) {
+      this.checker.break(6, `${caller} wants to listen, and does not, when all is free`);
+    } else if (heardMs < changedMs) this.checker.break(3, `${caller} listens, and hears no change`);
   }
 
   /** Law 7: a process that has closed has nothing left. */

@@ -32,6 +32,7 @@ function settings({ relay, server: { transport }, gateway }: ReplicaOptions): st
         upstream: { url: `http://127.0.0.1:${PORTS.upstream}/${path}` },
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s' },
+        tasks: { promote: 'interactive', after: '2s', ttl: '70s', pollInterval: '500ms' },
         // Over when a run ends.
         parking: { ttl: '30s', redeliver: '30s', release },
         sessions: {

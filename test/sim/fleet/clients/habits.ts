@@ -13,6 +13,8 @@ export interface Habits {
   /** Whether it sends its retries once more with another tool, other arguments and other answers. */
   readonly isConfused: boolean;
   readonly readsSlowly: boolean;
+  /** Lets the call become a task. */
+  readonly takesTasks: boolean;
   /** Looks at the tools and at the greeting of the server before. */
   readonly looksAround: boolean;
 }
@@ -24,6 +26,7 @@ export const PLAIN_HABITS: Habits = {
   isForged: false,
   isConfused: false,
   readsSlowly: false,
+  takesTasks: false,
   looksAround: false,
 };
 
@@ -39,6 +42,7 @@ export function habitsOf(call: string): Habits {
     isForged: oneIn(5, 'isForged'),
     isConfused: oneIn(5, 'isConfused'),
     readsSlowly: oneIn(4, 'readsSlowly'),
+    takesTasks: oneIn(4, 'takesTasks'),
     looksAround: oneIn(5, 'looksAround'),
   };
 }

@@ -26,6 +26,10 @@ export class HttpSseServer implements Requests {
     this.#sessions.clear();
   }
 
+  change(): void {
+    for (const { session } of this.#sessions.values()) session.change();
+  }
+
   serve(request: IncomingMessage, response: ServerResponse, message: Message): void {
     const url = new URL(request.url ?? '', 'http://server');
     if (request.method === 'GET' && url.pathname === '/sse') return this.#begin(request, response);

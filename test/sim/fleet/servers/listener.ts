@@ -2,11 +2,12 @@
 import http, { type IncomingMessage } from 'node:http';
 import { simulation } from '../../engine/simulation.ts';
 import { HttpSseServer } from './http-sse.ts';
+import type { Requests } from './requests.ts';
 import type { Message, ServerOptions } from './sessions.ts';
 import { StreamableHttpServer } from './streamable-http.ts';
 
 /** Listens at `port`, as the process that calls it. */
-export function startServer(port: number, options: ServerOptions): void {
+export function startServer(port: number, options: ServerOptions): Requests {
   const { transport, forgetsAtMs } = options.traits;
   const requests =
     transport === 'http-sse' ? new HttpSseServer(options) : new StreamableHttpServer(options);
@@ -21,6 +22,7 @@ export function startServer(port: number, options: ServerOptions): void {
   Object.assign(server, { requestTimeout: 0, headersTimeout: 0 });
   server.listen(port, '127.0.0.1');
   if (forgetsAtMs !== null) simulation().after(forgetsAtMs, () => requests.forget());
+  return requests;
 }
 
 /** @returns `null` if the request breaks off */

@@ -7,6 +7,8 @@ export interface Requests {
   serve(request: IncomingMessage, response: ServerResponse, message: Message): void;
   /** Forgets all sessions. */
   forget(): void;
+  /** The tools change. */
+  change(): void;
 }
 
 export function replyWithJson(

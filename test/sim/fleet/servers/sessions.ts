@@ -96,10 +96,16 @@ export class ServerSession {
   greeting(): Json {
     return {
       protocolVersion: PROTOCOL,
-      capabilities: { tools: {} },
+      capabilities: { tools: { listChanged: true } },
       serverInfo: { name: 'simulated', version: '1' },
       instructions: `caller=${this.caller};`,
     };
+  }
+
+  /** Its tools change. */
+  change(): void {
+    if (this.#isOver) return;
+    this.#beside.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
   }
 
   /** Forgets all of it, as a server that starts again. */

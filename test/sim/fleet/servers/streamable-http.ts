@@ -99,6 +99,10 @@ export class StreamableHttpServer implements Requests {
     this.#sessions.clear();
   }
 
+  change(): void {
+    for (const { session } of this.#sessions.values()) session.change();
+  }
+
   serve(request: IncomingMessage, response: ServerResponse, message: Message): void {
     if (message.method === 'initialize') return this.#begin(request, response, message);
     const found = this.#sessions.get(String(request.headers['mcp-session-id'] ?? ''));
@@ -112,7 +116,10 @@ export class StreamableHttpServer implements Requests {
     }
     const { id, method } = message;
     if (method === undefined || id === undefined) {
-      response.writeHead(202).end();
+      const { takesAnswersMs } = this.#options.traits;
+      const isAnswer = method === undefined && takesAnswersMs > 0;
+      if (!isAnswer) response.writeHead(202).end();
+      else simulation().after(takesAnswersMs, () => response.writeHead(202).end());
       return session.receive(message, peerOf(response));
     }
     if (method === 'tools/call') return this.#call(response, message, found);

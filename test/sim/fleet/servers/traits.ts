@@ -17,6 +17,8 @@ export interface ServerTraits {
   readonly pings: boolean;
   /** Whether it sends each question twice. */
   readonly repeats: boolean;
+  /** How long its response to the answer to a question takes. */
+  readonly takesAnswersMs: number;
   /** Whether the head of the response to a GET waits for the first message. */
   readonly holdsHeads: boolean;
   /** Whether it replies with JSON where it has nothing to ask. */
@@ -32,11 +34,13 @@ export const PLAIN_SERVER: ServerTraits = {
   forgetsAtMs: null,
   pings: false,
   repeats: false,
+  takesAnswersMs: 0,
   holdsHeads: false,
   repliesWithJson: false,
 };
 
 const LONGEST_RUN_MS = 14_000;
+const SLOWEST_TAKING_MS = 1_500;
 const CONNECTION_MS = { least: 400, range: 4_000 } as const;
 
 export function traitsOf(seed: number): ServerTraits {
@@ -57,6 +61,7 @@ export function traitsOf(seed: number): ServerTraits {
     forgetsAtMs: oneIn(6, 'forgets') ? number('forgets-at', LONGEST_RUN_MS) : null,
     pings: oneIn(4, 'pings'),
     repeats: oneIn(5, 'repeats'),
+    takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
   };
