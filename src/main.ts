@@ -1,6 +1,6 @@
 /** The entry of the program. */
 import { Socket } from 'node:net';
-import type { ToWorker } from './app/workers/messages.ts';
+import type { ToWorker } from './workers/messages.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
 import type { Start } from './cli/serve.ts';
 import { growYoungGeneration } from './lib/young-generation.ts';
@@ -16,9 +16,9 @@ const startAny: Start = async (config, options) => {
   const { warnOfFewFiles } = await import('./cli/open-files.ts');
   warnOfFewFiles(config, options.log);
   if (config.workers !== 1) {
-    const { numberOfWorkers } = await import('./app/workers/number-of-workers.ts');
+    const { numberOfWorkers } = await import('./workers/number-of-workers.ts');
     const count = await numberOfWorkers(config.workers, options.log);
-    const { startWorkers } = await import('./app/workers/primary.ts');
+    const { startWorkers } = await import('./workers/primary.ts');
     if (count > 1) return startWorkers(config, count, options);
   }
   const { startGateway } = await import('./app/gateway.ts');

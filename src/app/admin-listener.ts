@@ -1,12 +1,12 @@
 /** The admin listener of a gateway, if one is configured. */
 import { isIP } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import type { ListenAddress } from '../config/units.ts';
+import type { ListenAddress } from '../lib/address.ts';
 import { hostName } from '../edge/http/guard.ts';
 import type { Clock } from '../lib/clock.ts';
 import { isLoopbackHost } from '../lib/http.ts';
 import { createAdmin, type AdminSource } from '../ops/admin.ts';
-import { listen } from './listen.ts';
+import { listen } from '../lib/listen.ts';
 
 export class AdminListener {
   readonly #at: ListenAddress | null;

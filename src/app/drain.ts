@@ -3,7 +3,7 @@ import type { Calls } from '../calls/calls.ts';
 import type { Capacity } from '../calls/registry.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/schema.ts';
-import type { PendingRequests } from './public/pending-requests.ts';
+import type { PendingRequests } from '../routes/pending-requests.ts';
 import type { OpenResponses } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tasks } from '../tasks/tasks.ts';

@@ -4,7 +4,7 @@ import { inBackground } from '../lib/background.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { pathOf } from '../lib/http.ts';
 import type { Config } from '../config/schema.ts';
-import type { ListenAddress } from '../config/units.ts';
+import type { ListenAddress } from '../lib/address.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import type { AdminSource, Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
@@ -12,17 +12,23 @@ import type { Metrics } from '../ops/metrics.ts';
 import { throttledLog } from '../ops/throttled-log.ts';
 import { AdminListener } from './admin-listener.ts';
 import { logListening } from './listening-log.ts';
-import { lookEverywhere, OtherGateways, type LiveProcess, type LiveView } from './live/others.ts';
+import {
+  lookEverywhere,
+  OtherGateways,
+  serveOthers,
+  type LiveProcess,
+  type LiveView,
+} from './live/others.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
-import { PublicListener, type ConnectionPolicy } from './public/public-listener.ts';
+import { PublicListener, type ConnectionPolicy } from '../front/public-listener.ts';
 import { ProcessReadiness, readinessAtStart } from './readiness.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
-import type { Replica } from './replica/replica.ts';
-import { CANCEL_GRACE_MS } from './routes/route-calls.ts';
+import type { JoinedReplica, WorkerShares } from './replica.ts';
+import { CANCEL_GRACE_MS } from '../routes/route-calls.ts';
 import { openServices } from './services.ts';
-import type { SharedServices, WorkerShares } from './shared-services.ts';
+import type { SharedServices } from '../routes/shared-services.ts';
 import { Telemetry } from './telemetry.ts';
 
 export interface Gateway {
@@ -54,7 +60,7 @@ export interface GatewayOptions {
 
 /** All of a gateway but its admin listener. */
 export interface GatewayProcess extends LiveProcess {
-  readonly replica: Replica;
+  readonly replica: JoinedReplica;
   readonly metrics: Metrics;
   readiness(): Readiness;
   /** The other gateways of the deployment. */
@@ -175,7 +181,7 @@ export async function openGateway(
     live: () => livePartOf({ boot, status: readiness.state().status, routes, metrics, outcomes }),
     stop: (order) => mayStop(shared.config) && routes.stop(order),
   };
-  routes.live = live;
+  routes.serveOthers = (request) => serveOthers(request, live);
   const others = new OtherGateways({
     replica,
     isOwn: (other) => (shares?.siblings.addressOf(other) ?? null) !== null,

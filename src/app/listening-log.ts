@@ -1,7 +1,7 @@
 /** What the log says when clients can connect. */
 import type { Config } from '../config/schema.ts';
 import type { Log } from '../ops/log.ts';
-import { nameOfServer, promotesAny } from './settings.ts';
+import { nameOfServer, promotesAny } from '../routes/settings.ts';
 
 /** Logs that clients can connect, and what replicas do not share. @returns the URL of the first route */
 export function logListening(

@@ -1,7 +1,7 @@
 /** Whether load balancers can send requests to a gateway, and what it waits for at its start. */
 import type { Config } from '../config/schema.ts';
 import type { Readiness } from '../ops/admin.ts';
-import type { Routes } from './routes/routes.ts';
+import type { Routes } from '../routes/routes.ts';
 
 /** The readiness of one process that has its routes. */
 export class ProcessReadiness {

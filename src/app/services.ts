@@ -11,13 +11,13 @@ import { ANONYMOUS_KEY } from '../model/request.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
-import { observeRelayed } from './replica/observed-relay.ts';
+import { observeRelayed } from '../routes/observed-relay.ts';
 import { limitLog } from '../ops/throttled-log.ts';
 import { MemoryMonitor, processesOf, processMemory, usableMemory } from '../limits/memory.ts';
-import { PendingRequests } from './public/pending-requests.ts';
-import { joinReplicas } from './replica/replica.ts';
-import { configuredKeys, generateSealKey } from './settings.ts';
-import type { SharedServices, WorkerShares } from './shared-services.ts';
+import { PendingRequests } from '../routes/pending-requests.ts';
+import { joinReplicas, type JoinedReplica, type WorkerShares } from './replica.ts';
+import { configuredKeys, generateSealKey } from '../routes/settings.ts';
+import type { SharedServices } from '../routes/shared-services.ts';
 import type { Telemetry } from './telemetry.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { RateStore } from '../limits/rates.ts';
@@ -29,7 +29,7 @@ const PART_FOR_BODIES = 1 / 4;
 const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
 
 export interface Services {
-  readonly shared: SharedServices;
+  readonly shared: SharedServices & { readonly replica: JoinedReplica };
   /** Opens what a configuration needs that earlier ones did not. */
   prepare(config: Config): Promise<void>;
   /** Puts a configuration in force. Limits and the level of the log are its own from here on. */
@@ -70,7 +70,7 @@ export async function openServices(
       return (allowed * part) / processesOf(workers());
     });
   const memory = new MemoryMonitor(processMemory(workers), () => capacity.used, clock);
-  const shared: SharedServices = {
+  const shared: Services['shared'] = {
     get config() {
       return inForce;
     },

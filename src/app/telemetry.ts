@@ -6,9 +6,9 @@ import { Outcomes } from '../ops/live/outcomes.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { maxSessions } from './settings.ts';
-import { Routes } from './routes/routes.ts';
-import type { SharedServices } from './shared-services.ts';
+import { maxSessions } from '../routes/settings.ts';
+import { Routes } from '../routes/routes.ts';
+import type { SharedServices } from '../routes/shared-services.ts';
 
 export class Telemetry {
   /** Empty at first. */

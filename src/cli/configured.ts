@@ -1,6 +1,6 @@
 /** The commands that read a configuration: `check`, and the start of a gateway from flags or from a file. */
 import { readFileSync } from 'node:fs';
-import { nextFree } from '../app/listen.ts';
+import { nextFree } from '../lib/listen.ts';
 import { ConfigFile } from '../config/load/config-file.ts';
 import { configFromFlags, overrideConfig, type FlagValues } from '../config/load/from-flags.ts';
 import { listenDefault } from '../config/load/listen-default.ts';

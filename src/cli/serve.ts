@@ -12,7 +12,7 @@ import {
 } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import type { Gateway } from '../app/gateway.ts';
-import { nameOfServer } from '../app/settings.ts';
+import { nameOfServer } from '../routes/settings.ts';
 import type { Log } from '../ops/log.ts';
 import { createLog } from '../ops/write-log.ts';
 import { StartFailure, type Environment, type StartFailureCode } from '../lib/program.ts';

@@ -1,7 +1,7 @@
 /** The command of a worker, which the primary runs. What it cannot say in the log, it tells the primary. */
 import type { Socket } from 'node:net';
-import { readConfig, type FromWorker, type ToWorker } from '../app/workers/messages.ts';
-import { Worker } from '../app/workers/worker.ts';
+import { readConfig, type FromWorker, type ToWorker } from '../workers/messages.ts';
+import { Worker } from '../workers/worker.ts';
 import { inBackground } from '../lib/background.ts';
 import { StartFailure } from '../lib/program.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';

@@ -7,7 +7,7 @@ import { stopOrder, type StopOrder } from '../../ops/live/stop.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
-import type { Replica } from '../replica/replica.ts';
+import type { Replica } from '../../model/replica.ts';
 
 /** Parts of a snapshot, and the names of processes that did not reply. */
 export interface LiveView {

@@ -15,11 +15,9 @@ import {
   type LivePart,
   type LiveRoute,
 } from '../../ops/live/snapshot.ts';
-import type { Route } from '../routes/route.ts';
-import { maxSessions } from '../settings.ts';
-import type { Routes } from '../routes/routes.ts';
-import type { StopOrder } from '../../ops/live/stop.ts';
-import type { WorkerProcess } from '../workers/worker-process.ts';
+import type { Route } from '../../routes/route.ts';
+import { maxSessions } from '../../routes/settings.ts';
+import type { Routes } from '../../routes/routes.ts';
 import type { LiveView } from './others.ts';
 
 const PROCESS_CHARACTERS = 6;
@@ -95,30 +93,4 @@ export function snapshotOf(
 /** Tells whether calls can be cancelled from the live page. */
 export function mayStop({ adminActions }: Config): boolean {
   return adminActions === 'cancel';
-}
-
-// What the workers of a gateway tell the page, and do for it. One of them asks the other gateways.
-
-type LiveWorker = Pick<WorkerProcess, 'number' | 'status' | 'stop'>;
-
-export async function lookAtWorkers(workers: readonly LiveWorker[]): Promise<LiveView> {
-  const views = await Promise.all(
-    workers.map(async (worker, at): Promise<LiveView> => {
-      const status = await worker.status(at === 0 ? 'live-everywhere' : 'live');
-      return status?.live ?? { parts: [], missing: [`worker ${worker.number}`] };
-    }),
-  );
-  return {
-    parts: views.flatMap(({ parts }) => parts),
-    missing: views.flatMap(({ missing }) => missing),
-  };
-}
-
-/** Has a call cancelled, wherever it waits. */
-export async function stopAtWorkers(
-  workers: readonly LiveWorker[],
-  order: StopOrder,
-): Promise<boolean> {
-  const asked = await Promise.all(workers.map((worker) => worker.stop(order, false)));
-  return asked.includes(true) || ((await workers[0]?.stop(order, true)) ?? false);
 }

@@ -11,14 +11,14 @@ import { sleep } from '../../lib/clock.ts';
 import { FAILURES } from '../../model/failures.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
 import { HOP_OUTCOMES } from '../../model/relay.ts';
-import { CANCEL_GRACE_MS } from '../routes/route-calls.ts';
-import { createRoute, type Route } from '../routes/route.ts';
-import type { RouteServer } from '../routes/route-server.ts';
-import type { PublicListener } from '../public/public-listener.ts';
-import { createPublicApp, type PublicApp } from '../public/public-app.ts';
-import type { Routes } from '../routes/routes.ts';
+import { CANCEL_GRACE_MS } from '../../routes/route-calls.ts';
+import { createRoute, type Route } from '../../routes/route.ts';
+import type { RouteServer } from '../../routes/route-server.ts';
+import type { PublicListener } from '../../front/public-listener.ts';
+import { createPublicApp, type PublicApp } from '../../front/public-app.ts';
+import type { Routes } from '../../routes/routes.ts';
 import type { Services } from '../services.ts';
-import { configuredKeys, longestLife } from '../settings.ts';
+import { configuredKeys, longestLife } from '../../routes/settings.ts';
 
 export interface Generation {
   readonly config: Config;

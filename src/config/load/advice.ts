@@ -4,7 +4,7 @@ import { delimiter, resolve } from 'node:path';
 import type { Config, RouteConfig } from '../schema.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
 import type { Environment } from '../../lib/program.ts';
-import { formatAddress } from '../units.ts';
+import { formatAddress } from '../../lib/address.ts';
 import { adviseOnPrograms } from './exposed-secrets.ts';
 import type { FieldPath, Problem } from './problem.ts';
 

@@ -2,7 +2,8 @@
 import { namedRoute } from '../../identity/protected-resource.ts';
 import { dialectPaths, type Config, type RouteConfig } from '../schema.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
-import { formatAddress, type ListenAddress, formatDuration } from '../units.ts';
+import { formatAddress, type ListenAddress } from '../../lib/address.ts';
+import { formatDuration } from '../units.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
 import type { Problem } from './problem.ts';
 

@@ -2,11 +2,9 @@
  * The types of values in a configuration file. Each says in its error what it expected, and has the name of
  * its type for the reference and the JSON Schema (`title`).
  */
+import { ADDRESS, parseAddress, type ListenAddress } from '../../lib/address.ts';
 import { z } from 'zod';
 import {
-  ADDRESS,
-  parseAddress,
-  type ListenAddress,
   BYTE_SIZE,
   formatByteSize,
   parseByteSize,

@@ -1,7 +1,7 @@
 /** The keys that let several replicas work as one. */
 import { z } from 'zod';
 import type { RedisOptions } from '../../replicas/redis/options.ts';
-import { ADDRESS, parseAddress } from '../units.ts';
+import { ADDRESS, parseAddress } from '../../lib/address.ts';
 import { address, choice, duration, list, orNull, parsedBy, section, text } from './fields.ts';
 
 /** How to reach the store, and how long the start waits for it, in ms. */

@@ -1,7 +1,7 @@
 /** An operator sees that a client is refused for its legacy revision: such a client itself only says that the versions differ. */
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { legacyRefusalLog } from '../../../src/app/public/edge-route.ts';
+import { legacyRefusalLog } from '../../../src/front/edge-route.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import { RecordedLog, startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { ground } from '../../fixtures/gateways/survival-testbed.ts';

@@ -1,7 +1,7 @@
 /** An operator sees that a modern client has a wrong URL: the client itself only says that the server is a legacy one. */
 import { expect, test } from 'vitest';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
-import { wrongPathLog } from '../../../src/app/public/wrong-paths.ts';
+import { wrongPathLog } from '../../../src/front/wrong-paths.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ground } from '../../fixtures/gateways/survival-testbed.ts';

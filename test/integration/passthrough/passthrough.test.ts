@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
-import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
+import { registerPassThrough } from '../../../src/front/passthrough/passthrough.ts';
 import { PASS_THROUGH_OPTIONS } from '../../fixtures/pass-through-options.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { gatewayTo, portOf, send, upstreamOf } from '../../fixtures/passthrough/pass-through.ts';

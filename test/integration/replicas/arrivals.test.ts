@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { RelayListener } from '../../../src/app/workers/relay-listener.ts';
-import { WorkerProcess } from '../../../src/app/workers/worker-process.ts';
+import { RelayListener } from '../../../src/workers/relay-listener.ts';
+import { WorkerProcess } from '../../../src/workers/worker-process.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { configOf, withRoute } from '../../unit/config/problems-of.ts';

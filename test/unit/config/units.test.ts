@@ -1,14 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  formatAddress,
-  parseAddress,
   formatByteSize,
   parseByteSize,
   formatDuration,
   parseDuration,
   parseRate,
 } from '../../../src/config/units.ts';
+import { formatAddress, parseAddress } from '../../../src/lib/address.ts';
 
 describe('durations', () => {
   test.each([

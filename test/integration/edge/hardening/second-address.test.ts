@@ -1,7 +1,7 @@
 /** A listener of several addresses, as `localhost` has: what holds for the connections of one holds for those of all. */
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { PublicListener } from '../../../../src/app/public/public-listener.ts';
+import { PublicListener } from '../../../../src/front/public-listener.ts';
 import { CLIENT_TIMEOUTS } from '../../../../src/edge/http/connection.ts';
 import { rawRequest, sendRaw } from '../../../fixtures/clients/raw-http.ts';
 import { closed, open } from '../../../fixtures/gateways/survival-testbed.ts';

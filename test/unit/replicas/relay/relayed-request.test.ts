@@ -1,6 +1,6 @@
 /** The request of a client on its way to another replica. */
 import { expect, test } from 'vitest';
-import { asLocalUser } from '../../../../src/app/public/callers.ts';
+import { asLocalUser } from '../../../../src/front/callers.ts';
 import { callerOf } from '../../../../src/identity/identity.ts';
 import type { Caller } from '../../../../src/model/request.ts';
 import { readRequest, writeRequest } from '../../../../src/replicas/relay/messages.ts';

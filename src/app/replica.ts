@@ -1,0 +1,323 @@
+/** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
+import type { Relay, RelayOutcome, ServeRelayed } from '../model/relay.ts';
+import type { EdgeRequest, Leg } from '../model/request.ts';
+import type { Replica } from '../model/replica.ts';
+import type { Config } from '../config/schema.ts';
+import type { ListenAddress } from '../lib/address.ts';
+import { listenAt } from '../lib/listen.ts';
+import { DirectoryUnavailable, type ClaimStore } from '../model/directory.ts';
+import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
+import type { LocalCounts } from '../lib/counts.ts';
+import { inBackground } from '../lib/background.ts';
+import type { OpenResponses } from '../lib/http.ts';
+import type { Log } from '../ops/log.ts';
+import { randomId } from '../lib/crypto.ts';
+import { DirectRelay } from '../replicas/relay/direct/direct-relay.ts';
+import type { Arrival } from '../replicas/relay/direct/handshake.ts';
+import { createRelayServer } from '../replicas/relay/relay-server.ts';
+import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
+import { OwnerActivity } from '../replicas/relay/liveness.ts';
+import type { KeyRing, SecretKey } from '../seal/key-ring.ts';
+import type { SealKeys } from '../seal/seal-keys.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
+import { StartFailure } from '../lib/program.ts';
+import type { Clock } from '../lib/clock.ts';
+
+/** This process among its replicas, as the process itself needs it. */
+export interface JoinedReplica extends Replica {
+  /** Where the other workers of this gateway relay to this process; `null` if it is the only one. */
+  readonly siblingAddress: string | null;
+  /** Takes a connection of another replica that the primary passed on. */
+  accept(arrival: Arrival): void;
+  close(): Promise<void>;
+}
+
+/** The other workers of this gateway: replicas on the same machine, whose end is known at once. */
+export interface Siblings {
+  /** The address of this gateway's one relay listener, for other gateways; `null` if there is none. */
+  readonly gatewayAddress: string | null;
+  /** How many workers there are, with this one. */
+  readonly count: number;
+  /** Returns where a process takes retries from its siblings; `null` if it is none of them. */
+  addressOf(boot: string): string | null;
+  hasEnded(boot: string): boolean;
+  /** Calls the listener with the boot id of each sibling that ends. */
+  onEnd(listener: (boot: string) => void): void;
+  /** What the workers claim, where there is no Redis. */
+  readonly claims: ClaimStore;
+}
+
+/** What a worker shares with the other workers of its gateway. */
+export interface WorkerShares {
+  readonly counts: LocalCounts;
+  readonly siblings: Siblings;
+  /** The key that the primary generated; `null` if keys are configured. */
+  readonly generatedKey: SecretKey | null;
+  /** Whether the gateway was ready before the worker started. */
+  readonly wasReady: boolean;
+}
+
+export interface ReplicaServices {
+  /** What replicas seal with; the configured keys, or one that was generated at start. */
+  readonly sealKeys: SealKeys;
+  /** `null` if this process is the only worker. */
+  readonly siblings: Siblings | null;
+  readonly openResponses: OpenResponses;
+  /** `null` without Redis. */
+  readonly fleetClock: FleetClock | null;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Besides the client's request, a message holds its headers and what the edge read from it. */
+const RELAY_OVERHEAD_BYTES = 256 * 1024;
+
+/**
+ * Joins the other replicas: listens for relayed retries and waits for Redis, as configured.
+ * @throws StartFailure if it cannot listen, or if Redis does not respond in time
+ */
+export async function joinReplicas(
+  config: Config,
+  serveRelayed: ServeRelayed,
+  services: ReplicaServices,
+): Promise<JoinedReplica> {
+  const name = { id: randomId(), boot: randomId() };
+  const { siblings } = services;
+  const relay = await createRelay(config, name.boot, serveRelayed, services);
+  let directory: Replica['directory'] = null;
+  const close = async () => {
+    await relay.close();
+    await directory?.close();
+  };
+  try {
+    const { address, siblingAddress } = await relay.start();
+    const owner = address === null ? name : { ...name, address };
+    directory = await openDirectory(config, owner, services);
+    siblings?.onEnd((boot) => inBackground(directory?.endLease(boot).catch(() => {})));
+    return {
+      owner,
+      siblingAddress,
+      directory,
+      homes: directory ?? siblings?.claims ?? null,
+      hasSuccessor: directory !== null,
+      relayOf: relay.relayOf,
+      accept: relay.accept,
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** A reply of the largest message that `upstream.maxEvent` and `upstream.maxBody` can allow. */
+const MAX_REPLY_BYTES = 257 * 1024 * 1024;
+const LOOPBACK: ListenAddress = { host: '127.0.0.1', port: 0 };
+
+interface RelayAddresses {
+  /** The address of this process in pointers, for replicas on other machines. */
+  readonly address: string | null;
+  readonly siblingAddress: string | null;
+}
+
+/** The relay in both directions. */
+interface RelayTransport {
+  /** Starts to listen. */
+  start(): Promise<RelayAddresses>;
+  relayOf(route: string): Relay | null;
+  accept(arrival: Arrival): void;
+  close(): Promise<void>;
+}
+
+const NO_RELAY: RelayTransport = {
+  start: async () => ({ address: null, siblingAddress: null }),
+  relayOf: () => null,
+  accept: ({ socket }) => socket.destroy(),
+  close: async () => {},
+};
+
+async function createRelay(
+  config: Config,
+  boot: string,
+  serveRelayed: ServeRelayed,
+  services: ReplicaServices,
+): Promise<RelayTransport> {
+  const { relay, limits } = config;
+  const { siblings, sealKeys, openResponses, clock } = services;
+  const options = {
+    boot,
+    serveRelayed,
+    owners: new OwnerActivity(clock),
+    ring: sealKeys.ring('relay'),
+    frames: sealKeys.ring('frames'),
+    audience: config.seal.audience,
+    maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES,
+    maxReplyBytes: MAX_REPLY_BYTES,
+    openResponses,
+    clock,
+  };
+  if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
+  const inner = createDirectRelay(LOOPBACK, options);
+  const outer =
+    relay?.via === 'http' ? inner : await createOuterRelay(config, null, options, services);
+  return {
+    start: async () => ({
+      address: relay?.via === 'http' ? siblings.gatewayAddress : null,
+      siblingAddress: (await inner.start()).address,
+    }),
+    relayOf: (route) => {
+      const toSiblings = inner.relayOf(route);
+      const toOthers = outer === inner ? toSiblings : outer.relayOf(route);
+      return new SiblingRelay(siblings, toSiblings, toOthers);
+    },
+    accept: inner.accept,
+    close: async () => {
+      await Promise.all([inner.close(), outer.close()]);
+    },
+  };
+}
+
+/** Creates the relay to replicas on other machines. @param at where it listens, if it does */
+async function createOuterRelay(
+  { relay, redis, seal }: Config,
+  at: ListenAddress | null,
+  options: RelayOptions,
+  services: ReplicaServices,
+): Promise<RelayTransport> {
+  // Without shared keys, a replica could not tell another one from a stranger.
+  if (relay === null || seal.keys.length === 0) return NO_RELAY;
+  if (relay.via === 'http') {
+    const direct = createDirectRelay(at, options);
+    return {
+      ...direct,
+      start: async () => {
+        const { address } = await direct.start();
+        const advertised = relay.advertise?.origin ?? address;
+        if (advertised !== null) services.log.event('relay.listening', { url: advertised });
+        return { address: advertised, siblingAddress: null };
+      },
+    };
+  }
+  if (redis === null) return NO_RELAY;
+  const { boot, clock } = options;
+  const { audience } = options;
+  const { MessageQueue, RedisRelay } = await redisModules();
+  const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
+  const redisRelay = new RedisRelay({ ...options, queue });
+  return {
+    ...NO_RELAY,
+    relayOf: (route) => redisRelay.for(route),
+    close: () => redisRelay.close(),
+  };
+}
+
+interface RelayOptions extends IncomingRetriesOptions {
+  readonly boot: string;
+  readonly owners: OwnerActivity;
+  readonly ring: KeyRing<'relay'>;
+  readonly frames: KeyRing<'frames'>;
+  readonly audience: string;
+  readonly maxBodyBytes: number;
+  readonly maxReplyBytes: number;
+}
+
+function createDirectRelay(
+  at: ListenAddress | null,
+  options: RelayOptions,
+): Omit<RelayTransport, 'relayOf'> & { relayOf(route: string): Relay } {
+  const direct = new DirectRelay({ ...options, ring: options.frames });
+  const server = createRelayServer((arrival) => direct.accept(arrival));
+  return {
+    start: async () => {
+      const address = at === null ? null : await listenAt(server, at, 'relay.listen');
+      return { address, siblingAddress: null };
+    },
+    relayOf: (route) => direct.for(route),
+    accept: (arrival) => direct.accept(arrival),
+    close: async () => {
+      server.close();
+      server.closeAllConnections();
+      await direct.close();
+    },
+  };
+}
+
+const NO_ADDRESS: RelayOutcome = { type: 'gone', problem: 'it has no address' };
+const WORKER_ENDED: RelayOutcome = { type: 'gone', problem: 'its worker has ended' };
+
+/** Relays to the other workers of this gateway at their own addresses, and to all others as configured. */
+class SiblingRelay implements Relay {
+  readonly #siblings: Siblings;
+  readonly #toSiblings: Relay;
+  readonly #toOthers: Relay | null;
+
+  constructor(siblings: Siblings, toSiblings: Relay, toOthers: Relay | null) {
+    this.#siblings = siblings;
+    this.#toSiblings = toSiblings;
+    this.#toOthers = toOthers;
+  }
+
+  async relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
+    const { boot } = owner;
+    const address = this.#siblings.addressOf(boot);
+    if (address !== null) return this.#toSiblings.relay({ ...owner, address }, request, leg);
+    if (this.#siblings.hasEnded(boot)) return WORKER_ENDED;
+    return this.#toOthers === null ? NO_ADDRESS : this.#toOthers.relay(owner, request, leg);
+  }
+
+  sendClientsBack(): void {
+    this.#toSiblings.sendClientsBack();
+    if (this.#toOthers !== this.#toSiblings) this.#toOthers?.sendClientsBack();
+  }
+}
+
+/** Loads what speaks to Redis. Without Redis it would be a tenth of the time to start. */
+async function redisModules() {
+  const [directory, queue, relay] = await Promise.all([
+    import('../replicas/directory/redis-directory.ts'),
+    import('../replicas/relay/redis-queue.ts'),
+    import('../replicas/relay/redis-relay.ts'),
+  ]);
+  return { ...directory, ...queue, ...relay };
+}
+
+/** A start that takes longer than this says what it waits for. */
+const SILENT_WAIT_MS = 500;
+
+async function openDirectory(
+  { redis, seal }: Config,
+  owner: PointerOwner,
+  { sealKeys, fleetClock, clock, log }: ReplicaServices,
+): Promise<Replica['directory']> {
+  if (redis === null) return null;
+  const { audience } = seal;
+  const { RedisDirectory } = await redisModules();
+  const directory = new RedisDirectory({
+    redis,
+    audience,
+    ring: sealKeys.ring('lease'),
+    owner,
+    clock,
+    random: Math.random,
+    onClockSample: (sample) => fleetClock?.sample(sample),
+  });
+  fleetClock?.onSkew((aheadMs) => {
+    log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
+  });
+  directory.onChange((up) => up && log.event('directory.up', {}));
+  directory.outage.onCause((problem) => log.event('directory.down', { problem }));
+  const { startWaitMs } = redis;
+  const waiting = clock.setTimer(SILENT_WAIT_MS, () =>
+    log.event('directory.waiting', { startWaitMs }),
+  );
+  try {
+    await directory.start(startWaitMs);
+    return directory;
+  } catch (error) {
+    await directory.close();
+    if (!(error instanceof DirectoryUnavailable)) throw error;
+    throw new StartFailure('redis_unavailable', `redis.url: ${error.message}`);
+  } finally {
+    waiting.cancel();
+  }
+}

@@ -1,0 +1,121 @@
+/** The endpoints of a route's dialects: the route itself, behind other wires. */
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { dialectPaths } from '../config/schema.ts';
+import { DIALECTS, type DialectName } from '../dialects/dialects.ts';
+import { ModernEndpoint } from '../edge/edge.ts';
+import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
+import { refuse } from '../edge/response-writer.ts';
+import { readDialectRequest, type DialectPolicy } from '../edge/request/dialect-request.ts';
+import { type Caller, jsonObject } from '../model/request.ts';
+import { parseJson } from '../protocol/json.ts';
+import { SessionSeal } from '../seal/session-seal.ts';
+import { serveDraftTaskMethod } from '../tasks/methods.ts';
+import { callersOf } from './callers.ts';
+import type { Route } from '../routes/route.ts';
+import type { PublicServices, SharedServices } from '../routes/shared-services.ts';
+
+/** How long a client can use what it declared, in ms. After that it is told to initialize again. */
+const TTL_MS = 7 * 24 * 3_600_000;
+
+const sealedSession = z.strictObject({
+  protocolVersion: z.string(),
+  capabilities: jsonObject,
+  clientInfo: jsonObject.nullable(),
+  expiresAtMs: z.number(),
+});
+
+/**
+ * Creates the endpoints of a route's dialects.
+ * @param edge the route on its own path
+ * @param only narrows what is read
+ * @returns the endpoints with their paths
+ */
+export function dialectEndpoints(
+  route: Route,
+  edge: EdgeRoute,
+  options: EdgeOptions,
+  shared: PublicServices,
+  only = (read: EdgeOptions['read']) => read,
+): (readonly [path: string, ModernEndpoint])[] {
+  // A draft has tasks for all tools or for none.
+  const tasks = route.tasks?.takesAnyCall === true ? route.tasks : null;
+  const { maxJsonDepth } = shared.config.limits;
+  return dialectPaths(route.config).map(([name, path]) => {
+    const { codec } = DIALECTS[name];
+    const offersTasks = tasks !== null;
+    const policy = {
+      codec,
+      offersTasks,
+      maxJsonDepth,
+      ...dialectSessions(route.config.id, name, shared),
+    };
+    const callers = callersOf(route, shared, path);
+    const endpoint = new ModernEndpoint(
+      {
+        ...edge,
+        path,
+        identify: callers.identify,
+        parameterHeaders: () => null,
+        task: tasks && ((request, leg) => serveDraftTaskMethod(tasks, request, leg)),
+        // The reader finds nothing legacy here, so the server is modern.
+        passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, MODERN_SERVER),
+      },
+      {
+        ...options,
+        read: only((request, body, caller) => readDialectRequest(request, body, caller, policy)),
+      },
+    );
+    return [path, endpoint] as const;
+  });
+}
+
+const MODERN_SERVER =
+  'The server speaks 2026-07-28 itself: dialects are translated for legacy servers';
+
+/** Serves a dialect. There is no stream and no session to end: nothing on its path reaches the server untranslated. */
+export function installDialect(app: FastifyInstance, path: string, endpoint: ModernEndpoint): void {
+  endpoint.install(app);
+  app.route({
+    method: app.supportedMethods.filter((method) => method !== 'POST'),
+    url: path,
+    handler: async (request, reply) => {
+      const message = `${request.method} is not served on the path of a dialect`;
+      refuse(reply.hijack().raw, 405, message, { allow: 'POST' });
+    },
+  });
+}
+
+/**
+ * Creates what seals and opens the emulated sessions of one dialect on one route: what clients declared at `initialize`, sealed into
+ * `Mcp-Session-Id`.
+ */
+function dialectSessions(
+  route: string,
+  dialect: DialectName,
+  { config, sealKeys, clock }: SharedServices,
+): Pick<DialectPolicy, 'seal' | 'open'> {
+  const { audience } = config.seal;
+  const seal = new SessionSeal({ keys: sealKeys, audience, route: `${route}/${dialect}` });
+  return {
+    seal: (session, caller) => {
+      const content = JSON.stringify({ ...session, expiresAtMs: clock.now() + TTL_MS });
+      // The seal takes bytes as Latin-1.
+      const bytes = Buffer.from(content).toString('latin1');
+      return seal.seal('declared', bytes, ownerOf(caller));
+    },
+    open: (id, caller) => {
+      const bytes = seal.open('declared', id, ownerOf(caller));
+      if (bytes === null) return null;
+      const { expiresAtMs, ...session } = sealedSession.parse(
+        parseJson(Buffer.from(bytes, 'latin1').toString()),
+      );
+      return expiresAtMs > clock.now() ? session : null;
+    },
+  };
+}
+
+/** Credentials are refreshed while a human thinks: the session of a client that only they identify stays valid. */
+function ownerOf({ kind, principalKey }: Caller): string {
+  return kind === 'verified' ? `verified ${principalKey}` : kind;
+}

@@ -1,0 +1,175 @@
+/** What the modern edge gets from the rest of the gateway for one route: its services, and its settings. */
+import { CALL_CANCELLED, failureReasonOf } from '../model/failures.ts';
+import { traceOf, type CallReply, type EdgeRequest } from '../model/request.ts';
+import { sleep, type Closed } from '../lib/clock.ts';
+import type { Admission, AdmissionVerdict } from '../limits/admission.ts';
+import { canRequireInput, isMethod } from '../edge/request/methods.ts';
+import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
+import { readModernRequest, type RequestPolicy } from '../edge/request/modern-request.ts';
+import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
+import type { ToolCatalogue } from '../catalogue/tools.ts';
+import type { LogEvents } from '../ops/log.ts';
+import { throttledLog } from '../ops/throttled-log.ts';
+import { STOPPED_REPLY } from '../routes/pending-requests.ts';
+import type { PassThrough } from './passthrough/passthrough.ts';
+import { loggedTarget } from '../ops/tracing.ts';
+import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
+import { objectMember } from '../protocol/json.ts';
+import type { RouteCallers } from './callers.ts';
+import { serveTaskMethod } from '../tasks/methods.ts';
+import { legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
+import type { PublicServices } from '../routes/shared-services.ts';
+
+/** How long a request waits until it is known what the server speaks. */
+const ERA_WAIT_MS = 3_000;
+/** The same for `server/discover`, which finds that out as well, and says what is certain if that takes longer. */
+const DISCOVER_ERA_WAIT_MS = 100;
+/** How many bytes wait for a slow client before the gateway stops reading from the server. */
+const MAX_BUFFERED_BYTES = 256 * 1024;
+
+/** Connects the modern edge with what serves the requests of a route. */
+export function edgeRoute(
+  route: Route,
+  callers: RouteCallers,
+  { clock, openResponses, pendingRequests: pending }: PublicServices,
+  passThrough: PassThrough,
+): EdgeRoute {
+  const { id, path } = route.config;
+  const { tasks } = route;
+  const { upstream } = route.server;
+  return {
+    id,
+    path,
+    isModern: ({ headers }, method) => {
+      upstream.askAgain(headers);
+      const known = upstream.knownKind;
+      if (known !== null) return known === 'modern';
+      const kind = upstream.detect(headers).catch(() => null);
+      const waitMs = method === 'server/discover' ? DISCOVER_ERA_WAIT_MS : ERA_WAIT_MS;
+      const found = Promise.race([kind, sleep(clock, waitMs)]);
+      const isModern = found.then((era) => era === 'modern');
+      return pending.add(isModern, false).finally(openResponses.open());
+    },
+    isLegacyNow: async ({ headers }) => {
+      if (!upstream.doubt()) return false;
+      const kind = await upstream.greet(headers).catch(() => null);
+      return kind !== null && kind !== 'modern';
+    },
+    identify: callers.identify,
+    capabilities: (request) => route.discovery.capabilitiesFor(request),
+    discover: (request) => route.discovery.discover(request),
+    forward: (request, closed) => {
+      const list = () => route.catalogue.lists.list(request, closed);
+      return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED_REPLY);
+    },
+    parameterHeaders: (request, rawHeaders) =>
+      route.config.tools.parameterHeaders === 'strip'
+        ? null
+        : parameterHeaders(route.catalogue.tools, request, rawHeaders),
+    call: (request, leg) => {
+      // Only a call whose client knows tasks can become one.
+      const calls = request.profile.tasks === true && tasks !== null ? tasks : route.calls;
+      return whenAdmitted(route.admission, request, leg.closed, () => calls.serve(request, leg));
+    },
+    task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
+    published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
+    listen: (request, id, leg) =>
+      whenAdmitted(route.admission, request, leg.closed, () =>
+        route.subscriptions.listen(request, id, leg),
+      ),
+    passThrough,
+  };
+}
+
+/** Serves a request of a modern client, if it is admitted. */
+function whenAdmitted(
+  admission: Admission,
+  request: EdgeRequest,
+  closed: Closed,
+  serve: () => Promise<CallReply>,
+): Promise<CallReply> {
+  const { method, params, caller } = request;
+  const verdict = admission.admit({
+    principalKey: caller.principalKey,
+    tool: method === 'tools/call' ? String(params['name']) : null,
+    isCall: isMethod(method) && canRequireInput(method),
+    isRetry: request.requestState !== null,
+    hasMore: false,
+  });
+  const proceed = async (decided: AdmissionVerdict): Promise<CallReply> => {
+    if (decided.type === 'refused') return { kind: 'failed', failure: decided.failure };
+    try {
+      if (closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
+      return await serve();
+    } finally {
+      decided.done?.();
+    }
+  };
+  if (verdict instanceof Promise) return verdict.then(proceed);
+  return verdict.type === 'admitted' && verdict.done === null ? serve() : proceed(verdict);
+}
+
+/** The settings of the modern edge of a route. */
+export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
+  const { config, clock, log, tracer, openResponses, writes, metrics, connections } = shared;
+  const { id } = route.config;
+  const { upstream } = route.server;
+  const policy: RequestPolicy = {
+    legacyClients: legacyClientsOf(config, upstream),
+    supportedVersions: () => supportedVersions(config, upstream),
+    maxJsonDepth: config.limits.maxJsonDepth,
+  };
+  const whyRefused = route.config.upstream.process === null ? 'edge.legacyClients' : 'stdio';
+  const refused = legacyRefusalLog(id, whyRefused, { clock, log });
+  return {
+    read: (request, body) => readModernRequest(request, body, policy),
+    legacyRefused: ({ address }) => refused(address),
+    maxBodyBytes: config.limits.maxBodyBytes,
+    holdBytes: (owner) => shared.bodyBudget.open(owner),
+    beforeBody: (response) => connections.continue(response),
+    commitAfterMs: config.edge.commitAfterMs,
+    keepAliveMs: config.edge.keepAliveMs,
+    maxBufferedBytes: MAX_BUFFERED_BYTES,
+    openResponses,
+    writes,
+    clock,
+    log,
+    tracer,
+    observe: (request, reply, { status, code }, ms) => {
+      const { method, params } = request;
+      const target = method === 'tools/call' ? loggedTarget(method, params) : '';
+      const isToolError = reply.kind === 'result' && reply.result['isError'] === true;
+      const reason = failureReasonOf(reply);
+      metrics.operation(id, { method, target, code, isToolError, reason }, ms);
+      if (log.takes('edge.request')) {
+        log.event('edge.request', { route: id, method, status, code, ms, ...traceOf(request) });
+      }
+    },
+  };
+}
+
+/**
+ * Creates a function to call with the address of each legacy client that a route refuses. It logs the latest of them, since
+ * such a client says only that versions differ.
+ */
+export function legacyRefusalLog(
+  route: string,
+  reason: LogEvents['route.legacy_refused']['reason'],
+  { clock, log }: Pick<PublicServices, 'clock' | 'log'>,
+): (client: string | undefined) => void {
+  return throttledLog(clock, (address, requests) => {
+    const client = address === undefined ? {} : { client: address };
+    log.event('route.legacy_refused', { route, reason, ...client, requests });
+  });
+}
+
+/** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */
+async function parameterHeaders(
+  catalogue: ToolCatalogue,
+  request: EdgeRequest,
+  rawHeaders: readonly string[],
+): Promise<string | null> {
+  const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
+  const args = objectMember(request.params, 'arguments') ?? {};
+  return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);
+}

@@ -1,0 +1,126 @@
+/**
+ * What the pass-through is told of the routes: which other paths it passes through, with which of the operator's headers, and
+ * which sessions belong to a caller.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { FastifyRequest } from 'fastify';
+import { sleep } from '../lib/clock.ts';
+import { callerOf } from '../identity/identity.ts';
+import type { Config } from '../config/schema.ts';
+import type { Caller } from '../model/request.ts';
+import type { RequestHeaderRules } from './passthrough/request.ts';
+import type { HttpRoute } from '../routes/route.ts';
+import type { PublicServices } from '../routes/shared-services.ts';
+import type { SessionSealing } from './passthrough/sealed-sessions.ts';
+import { SessionSeal } from '../seal/session-seal.ts';
+
+const HANDSHAKE_WAIT_MS = 3_000;
+
+/** Returns the patterns of other paths that are passed through. */
+export function otherPaths(
+  routes: readonly HttpRoute[],
+  legacyClients: 'pass-through' | 'reject',
+): readonly string[] {
+  // With several upstreams, it is not known which one such a path belongs to.
+  const origins = new Set(routes.map((route) => route.server.http.config.url.origin));
+  if (origins.size > 1) return [];
+  // Modern clients need the metadata for authorization as well (authorization server discovery, "Protected
+  // Resource Metadata Discovery Requirements").
+  return legacyClients === 'pass-through' ? ['/*'] : ['/.well-known/*'];
+}
+
+/** Returns the names of headers that tell callers and conversations apart, or that the operator sets or forwards. */
+export function callerHeadersOf(
+  routes: readonly HttpRoute[],
+  { identity }: Config,
+): readonly string[] {
+  const ofRoutes = routes.flatMap(({ config: { upstream, sessions } }) => [
+    ...Object.keys(upstream.headers),
+    ...upstream.forwardHeaders,
+    ...(sessions.key.header === null ? [] : [sessions.key.header]),
+  ]);
+  const ofProxy = identity.source === 'header' ? [identity.header] : [];
+  return [...ofProxy, ...identity.credentialHeaders, ...ofRoutes];
+}
+
+/**
+ * Decides about the headers of a request for another path. The operator's headers are credentials for MCP: they
+ * are sent only to the paths that the server named for messages (2024-11-05 transports, "HTTP with SSE").
+ */
+export async function otherPathHeaderRules(
+  routes: readonly HttpRoute[],
+  request: FastifyRequest,
+  path: string,
+  shared: PublicServices,
+): Promise<RequestHeaderRules> {
+  const posted = request.method === 'POST' ? routes : [];
+  await Promise.all(posted.map((route) => learnMessagePaths(request, route, shared)));
+  const exact = posted.filter(({ server: { http } }) => http.upstream.messagePaths.has(path));
+  const receivers =
+    exact.length > 0
+      ? exact
+      : posted.filter(({ server: { http } }) => http.upstream.messagePaths.resembles(path));
+  const [rules, ...others] = receivers.map(({ config: { upstream }, tokenExchange }) => ({
+    headers: { ...upstream.headers, ...tokenExchange?.headersOf(request.raw) },
+    authorization: upstream.authorization,
+  }));
+  // Routes that share the path must agree, since the receiver is not known.
+  if (rules !== undefined && others.every((other) => isDeepStrictEqual(other, rules))) return rules;
+  const strips = routes.some(({ config }) => config.upstream.authorization !== 'forward');
+  return { headers: {}, authorization: strips ? 'strip' : 'forward' };
+}
+
+/** Tries the handshake with the caller's credentials, since the server may name its message path only after one. */
+async function learnMessagePaths(
+  request: FastifyRequest,
+  route: HttpRoute,
+  shared: PublicServices,
+): Promise<void> {
+  const { config } = route;
+  const { upstream } = route.server;
+  const { headers: ours } = config.upstream;
+  if (upstream.greetedKind !== null || upstream.knownKind === 'streamable-http') return;
+  if (Object.keys(ours).length === 0) return;
+  const caller = knownCaller(request, route, shared);
+  const greeted = upstream.greet(caller.headers).catch(() => null);
+  await Promise.race([greeted, sleep(shared.clock, HANDSHAKE_WAIT_MS)]);
+}
+
+/** Describes the caller of a request that was identified. */
+export function knownCaller(
+  { headers, raw }: FastifyRequest,
+  { server: { http } }: HttpRoute,
+  { config, identity }: PublicServices,
+): Caller {
+  const { credentialHeaders } = config.identity;
+  const { authorization, forwardHeaders } = http.config;
+  const options = { credentialHeaders, authorization, forwardHeaders };
+  return callerOf(headers, identity.principalOf(raw), options);
+}
+
+/** Returns what seals sessions that are passed through; `null` if callers are not named. */
+export function sealingOf(
+  route: HttpRoute,
+  routes: readonly HttpRoute[],
+  shared: PublicServices,
+): SessionSealing | null {
+  const { config, log, sealKeys } = shared;
+  const { id } = route.config;
+  if (config.identity.source === 'none') return null;
+  const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route: id });
+  // Callers whom nobody need name share their sessions with each other, and with nobody else.
+  const principalOf = (request: FastifyRequest) =>
+    knownCaller(request, route, shared).principal ?? '';
+  return {
+    seal: (mark, plain, request) => seal.seal(mark, plain, principalOf(request)),
+    open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
+    isMessagePath: (path) =>
+      routes.some(({ server: { http } }) => {
+        const { messagePaths, knownKind } = http.upstream;
+        // Over Streamable HTTP, a message without a session is posted to the endpoint.
+        if (knownKind !== 'http-sse' && http.config.url.pathname === path) return false;
+        return messagePaths.has(path) || messagePaths.resembles(path);
+      }),
+    onForeign: () => log.event('passthrough.session_refused', { route: id }),
+  };
+}

@@ -1,0 +1,281 @@
+/** Forwards one request to the legacy server, with the headers and session that go there, and passes the response back. */
+import { Readable } from 'node:stream';
+import type replyFrom from '@fastify/reply-from';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { inBackground } from '../../lib/background.ts';
+import { BODY_TOO_LARGE } from '../../edge/response-writer.ts';
+import type { OnRefused, PassThroughOptions } from './options.ts';
+import {
+  boundedBody,
+  downstreamHeaders,
+  INVALID_TARGET,
+  joinedQuery,
+  plainPath,
+  removesKnownHeaders,
+  upstreamHeaders,
+  type RequestHeaderRules,
+} from './request.ts';
+import {
+  isListening,
+  OpenResponse,
+  pipe,
+  refusePassThrough,
+  refuseFailed,
+  rewritingEndpoint,
+  watchEndpoint,
+} from './response.ts';
+import {
+  openSession,
+  sealedEndpoint,
+  withSealedSession,
+  withSession,
+  type OpenedSession,
+  type SessionSealing,
+} from './sealed-sessions.ts';
+import { KnownHeaders } from './known-headers.ts';
+import type { UpstreamAgent } from './upstream-agent.ts';
+
+/** The target of a request upstream, and its headers. */
+interface Target {
+  readonly isEndpoint: boolean;
+  readonly path: string;
+  /** Without `?`; `null` for that of the client. */
+  readonly query: string | null;
+  readonly rules: RequestHeaderRules;
+  /** `null` if sessions are not sealed. */
+  readonly session: OpenedSession | null;
+  readonly onRefused: OnRefused | undefined;
+}
+
+export class PassThroughForwarder {
+  readonly #agent: UpstreamAgent;
+  readonly #options: PassThroughOptions;
+  readonly #endpointRules: RequestHeaderRules;
+  readonly #known: KnownHeaders;
+
+  constructor(agent: UpstreamAgent, options: PassThroughOptions) {
+    this.#agent = agent;
+    this.#options = options;
+    const headers = Object.fromEntries(
+      Object.entries(options.headers).map(([name, value]) => [name.toLowerCase(), value]),
+    );
+    this.#endpointRules = { headers, authorization: options.authorization };
+    this.#known = new KnownHeaders([...Object.keys(headers), ...options.callerHeaders]);
+  }
+
+  /**
+   * @param reply of the application that has the library
+   * @param endpoint the path of the endpoint upstream; `null` for the path of the request
+   */
+  async forward(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: string | null,
+    onRefused?: OnRefused,
+  ): Promise<void> {
+    const requested = plainPath(request.raw.url ?? '');
+    if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
+    if (this.#refuses(request, reply)) return;
+    const { sessions } = this.#options;
+    const session = sessions && openSession(request, sessions);
+    if (sessions !== null && session === null) return refuseForeign(reply, sessions);
+    const path = session?.endpoint?.path ?? endpoint ?? requested;
+    const isEndpoint = endpoint !== null;
+    // The operator's headers for the endpoint are not sent to other paths.
+    const rules = isEndpoint
+      ? this.#rulesFor(request)
+      : await this.#options.otherPathHeaderRules(request, path);
+    // Known only now: to find the rules, the gateway may first have found out what the server speaks.
+    const isUnsealed = request.method === 'POST' && session?.endpoint === null;
+    if (isUnsealed && sessions?.isMessagePath(path)) return refuseForeign(reply, sessions);
+    const query = session?.endpoint?.query ?? this.#queryOf(request, isEndpoint);
+    await this.#exchange(request, reply, { isEndpoint, path, query, rules, session, onRefused });
+  }
+
+  /** Refuses headers that must not be passed on, and a body that is too large. @returns whether it did */
+  #refuses(request: FastifyRequest, reply: FastifyReply): boolean {
+    if (removesKnownHeaders(request.headers, this.#known)) {
+      const problem = 'The Connection header must not name an end-to-end header';
+      refusePassThrough(reply, 400, problem);
+      return true;
+    }
+    if (this.#isTooLarge(request)) {
+      refusePassThrough(reply, 413, BODY_TOO_LARGE);
+      return true;
+    }
+    return false;
+  }
+
+  /** Tells whether the size that the client declares is too large. A body that is here was bounded as it was read. */
+  #isTooLarge({ body, headers }: FastifyRequest): boolean {
+    const declaredBytes = Number(headers['content-length'] ?? 0);
+    return !(body instanceof Buffer) && declaredBytes > this.#options.maxBodyBytes;
+  }
+
+  /** Returns the query of a request to the endpoint, whose URL can have one of its own; `null` if that changes nothing. */
+  #queryOf({ raw }: FastifyRequest, isEndpoint: boolean): string | null {
+    const { upstream } = this.#options;
+    return !isEndpoint || upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
+  }
+
+  #rulesFor(request: FastifyRequest): RequestHeaderRules {
+    const { headers, authorization } = this.#endpointRules;
+    return { headers: { ...headers, ...this.#options.headersOf(request) }, authorization };
+  }
+
+  /** Resolves when the framework must no longer touch the reply. */
+  #exchange(request: FastifyRequest, reply: FastifyReply, target: Target): Promise<void> {
+    return new Promise((resolve) => {
+      const clientLeft = new AbortController();
+      const leave = () => {
+        if (!reply.raw.writableFinished) clientLeft.abort();
+        reply.hijack();
+        resolve();
+      };
+      if (reply.raw.destroyed) return leave();
+      const open = new OpenResponse(this.#options.openResponses, request, reply);
+      reply.raw.once('close', leave);
+      const hooks = this.#hooks(request, reply, target, () => {
+        open.begin({ isListening: isListening(request, reply) });
+        resolve();
+      });
+      this.#options.onPassed(target.isEndpoint);
+      try {
+        this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
+      } catch {
+        // The library refuses any segment that begins with two dots.
+        refusePassThrough(reply, 400, INVALID_TARGET);
+        resolve();
+      }
+    });
+  }
+
+  #hooks(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    target: Target,
+    onBegin: () => void,
+  ): replyFrom.FastifyReplyFromHooks {
+    const { isEndpoint, query, rules, session, onRefused } = target;
+    const { upstream, path, sessions, hostHeader, challenge, onToken, onLoopback } = this.#options;
+    let isSealed = true;
+    const passOn = (stream: Readable) => {
+      if (isSealed) {
+        this.#passBody(stream, request, reply, target);
+      } else {
+        drop(stream);
+        this.#fail(reply, new Error('the session id of the server cannot be sealed'));
+      }
+      onBegin();
+    };
+    return {
+      ...this.#bodyOf(request, reply),
+      // The library would repeat a GET after a 503.
+      retryDelay: () => null,
+      ...(query === null ? {} : { queryString: () => query }),
+      rewriteRequestHeaders: (_request, headers) => {
+        const passed = upstreamHeaders(
+          request,
+          headers,
+          { ...rules, onLoopback, known: this.#known },
+          hasBody(request),
+        );
+        if (hostHeader !== null) passed.host = hostHeader;
+        return session === null ? passed : withSession(passed, request, session);
+      },
+      rewriteHeaders: (headers) => {
+        const set = reply.raw.getHeaders();
+        const passed = downstreamHeaders(headers, { upstream, path, challenge, set, onLoopback });
+        if (session === null || sessions === null) return passed;
+        const sealed = withSealedSession(passed, request, session, sessions);
+        isSealed = sealed !== null;
+        return sealed ?? {};
+      },
+      onResponse: (_request, _reply, { stream }) => {
+        if (isEndpoint && request.headers.authorization !== undefined) {
+          const given = reply.getHeader('www-authenticate');
+          onToken(reply.statusCode, given === undefined ? null : String(given));
+        }
+        if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
+        inBackground(
+          onRefused().then((serveInstead) => {
+            if (serveInstead === null) return passOn(stream);
+            drop(stream);
+            reply.hijack();
+            onBegin();
+            serveInstead();
+          }),
+          () => {
+            drop(stream);
+            reply.raw.destroy();
+          },
+        );
+      },
+      onError: (_reply, { error }) => {
+        this.#fail(reply, error);
+        onBegin();
+      },
+    };
+  }
+
+  /** Passes on the body of a response. Where it names the endpoint of a session, that is noted, and sealed. */
+  #passBody(
+    stream: Readable,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { isEndpoint, path, session }: Target,
+  ): void {
+    const { upstream, sessions, onEndpoint } = this.#options;
+    if (!isListening(request, reply) || !isPlain(reply)) return pipe(stream, reply, null);
+    if (isEndpoint) watchEndpoint(stream, onEndpoint);
+    if (session === null || sessions === null) return pipe(stream, reply, null);
+    const url = new URL(path, upstream);
+    const rewriting = rewritingEndpoint((endpoint) =>
+      sealedEndpoint(endpoint, url, request, sessions),
+    );
+    pipe(stream, reply, rewriting);
+  }
+
+  #bodyOf(request: FastifyRequest, reply: FastifyReply): replyFrom.FastifyReplyFromHooks {
+    if (request.body instanceof Buffer) {
+      // With a type, the library does not serialize the body.
+      const contentType = request.headers['content-type'] ?? 'application/octet-stream';
+      return { body: request.body, contentType };
+    }
+    if (request.body instanceof Readable) {
+      reply.request.body = boundedBody(request.body, this.#options.maxBodyBytes);
+    }
+    return {};
+  }
+
+  #fail(reply: FastifyReply, error: Error): void {
+    const cause = error.cause instanceof Error ? error.cause : error;
+    const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
+    this.#options.onFailure({ httpStatus, problem: cause.message });
+  }
+}
+
+/** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
+function refuseForeign(reply: FastifyReply, sessions: SessionSealing): void {
+  sessions.onForeign();
+  refusePassThrough(reply, 404, 'Session not found');
+}
+
+/** True if the server has not carried the request out, and not for its credentials or its load. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && ![401, 403, 429].includes(status);
+}
+
+/** Reads no more of a response. */
+function drop(stream: Readable): void {
+  stream.on('error', () => {}).destroy();
+}
+
+function hasBody({ body }: FastifyRequest): boolean {
+  return body !== undefined && body !== null;
+}
+
+/** Tells whether the body is not compressed, so that the gateway can read it. */
+function isPlain(reply: FastifyReply): boolean {
+  return (reply.getHeader('content-encoding') ?? 'identity') === 'identity';
+}

@@ -1,0 +1,73 @@
+/** What a pass-through is created with, and what it tells. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { OpenResponses } from '../../lib/http.ts';
+import type { CallerRefusal } from '../../model/request.ts';
+import type { RequestHeaderRules } from './request.ts';
+import type { FailureStatus } from './response.ts';
+import type { SessionSealing } from './sealed-sessions.ts';
+
+export interface PassThroughOptions {
+  /** The MCP endpoint of the legacy server. */
+  readonly upstream: URL;
+  /** The public path of that endpoint, such as `/mcp`. */
+  readonly path: string;
+  /** Patterns of other paths, which keep their names at the upstream's origin; `/*` for all of them. */
+  readonly others: readonly string[];
+  /** Headers that the operator sets on every request to the endpoint, in place of the client's. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Headers of the client by which the gateway knows callers and conversations, or that it forwards. In any case. */
+  readonly callerHeaders: readonly string[];
+  /** Whether the client's `Authorization` header is forwarded. */
+  readonly authorization: RequestHeaderRules['authorization'];
+  /** Returns headers for the endpoint that belong to a request, in place of the client's. */
+  readonly headersOf: (request: FastifyRequest) => Readonly<Record<string, string>>;
+  /** Returns the rules for the headers of a request for another path. Never rejects. */
+  readonly otherPathHeaderRules: (
+    request: FastifyRequest,
+    path: string,
+  ) => Promise<RequestHeaderRules>;
+  /** Decides about a POST to another path. @returns false if it has its response. Never rejects */
+  readonly admitsOther: (request: FastifyRequest, reply: FastifyReply) => Promise<boolean>;
+  /**
+   * Called with the URL for messages if a stream of the endpoint begins with it. The function that it returns is
+   * called when the stream ends.
+   */
+  readonly onEndpoint: (endpoint: string) => () => void;
+  /** Whether the gateway listens on loopback, so that browsers take its responses for those of this machine. */
+  readonly onLoopback: boolean;
+  /** The `Host` for the upstream; `null` for that of its URL. */
+  readonly hostHeader: string | null;
+  /** Rewrites a challenge of the server. */
+  readonly challenge: (challenge: string) => string;
+  /** Called with the status and the challenge of the response to a request with `Authorization`. */
+  readonly onToken: (status: number, challenge: string | null) => void;
+  /** `null` if session ids are forwarded as the server sends them. */
+  readonly sessions: SessionSealing | null;
+  /** Identifies the caller. One that is refused can read metadata, and nothing else. Never rejects. */
+  readonly refusalOf: (request: FastifyRequest) => Promise<CallerRefusal | null>;
+  readonly connectTimeoutMs: number;
+  /** How long the head of a response can take. The body has no limit. */
+  readonly headersTimeoutMs: number;
+  /** Called with the status of each response, and with the error of a request that got none. */
+  readonly onOutcome: (outcome: number | Error) => void;
+  /** Of a body that is streamed. A body that the edge has read is within its limit. */
+  readonly maxBodyBytes: number;
+  /** Counts the responses that a drain waits for. */
+  readonly openResponses: OpenResponses;
+  /** Called for each request that is sent to the upstream, and whether it is one for the endpoint. */
+  readonly onPassed: (isEndpoint: boolean) => void;
+  /** Called for each request that the upstream does not respond to. */
+  readonly onFailure: (failure: PassThroughFailure) => void;
+}
+
+export interface PassThroughFailure {
+  readonly httpStatus: FailureStatus | 500;
+  /** For the operator. It can contain the address of the upstream. */
+  readonly problem: string;
+}
+
+/**
+ * Called if the server refuses a request (4xx). Never rejects.
+ * @returns what serves the request in place of that; `null` if the response is passed on
+ */
+export type OnRefused = () => Promise<(() => void) | null>;

@@ -1,0 +1,123 @@
+/**
+ * Sessions of legacy clients whose callers are named: each belongs to the caller that opened it. Its id, and its URL
+ * for messages, are sealed for that caller on the way to the client, and opened on the way back.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyRequest } from 'fastify';
+import { pathOf } from '../../lib/http.ts';
+import { plainName } from './known-headers.ts';
+
+/** Seals for the caller of a request, and opens what was sealed for that caller. */
+export interface SessionSealing {
+  /** @returns `null` if the caller is not named, or the text is too long */
+  seal(mark: 'id' | 'endpoint', plain: string, request: FastifyRequest): string | null;
+  open(mark: 'id' | 'endpoint', sealed: string, request: FastifyRequest): string | null;
+  /** Tells whether the server is known to accept messages of sessions on this path. */
+  isMessagePath(path: string): boolean;
+  /** Called for each request with a session that was not sealed for its caller. */
+  onForeign(): void;
+}
+
+/** The session of a request, opened. */
+export interface OpenedSession {
+  /** The id of the server; `null` if the request has none. */
+  readonly id: string | null;
+  /** The server's URL for messages, if the request used a sealed one. */
+  readonly endpoint: { readonly path: string; readonly query: string } | null;
+}
+
+const SESSION_HEADER = 'mcp-session-id';
+/** Of the URL for messages over HTTP+SSE. */
+const SESSION_PARAMETER = 'mrtr-session';
+
+/**
+ * Opens the session id and the URL of a request.
+ * @returns `null` if they were not sealed for this caller
+ */
+export function openSession(
+  request: FastifyRequest,
+  sealing: SessionSealing,
+): OpenedSession | null {
+  const id = openId(request, sealing);
+  const endpoint = openEndpoint(request, sealing);
+  return id === undefined || endpoint === undefined ? null : { id, endpoint };
+}
+
+function openId(request: FastifyRequest, sealing: SessionSealing): string | null | undefined {
+  const named = Object.entries(request.headers).filter(
+    ([name]) => plainName(name) === SESSION_HEADER,
+  );
+  const [only, ...others] = named;
+  if (only === undefined) return null;
+  const [name, value] = only;
+  if (others.length > 0 || name !== SESSION_HEADER || typeof value !== 'string') return undefined;
+  return sealing.open('id', value, request) ?? undefined;
+}
+
+function openEndpoint(
+  request: FastifyRequest,
+  sealing: SessionSealing,
+): OpenedSession['endpoint'] | undefined {
+  const url = request.raw.url ?? '';
+  const at = url.indexOf('?');
+  const values = new URLSearchParams(at < 0 ? '' : url.slice(at)).getAll(SESSION_PARAMETER);
+  const [sealed, ...others] = values;
+  if (sealed === undefined) return null;
+  const target = others.length > 0 ? null : sealing.open('endpoint', sealed, request);
+  if (target === null || request.method !== 'POST') return undefined;
+  const query = target.indexOf('?');
+  return query < 0
+    ? { path: target, query: '' }
+    : { path: target.slice(0, query), query: target.slice(query + 1) };
+}
+
+/** Puts the server's session id into the headers for the upstream. */
+export function withSession(
+  headers: IncomingHttpHeaders,
+  { method }: FastifyRequest,
+  { id }: OpenedSession,
+): IncomingHttpHeaders {
+  return {
+    ...headers,
+    ...(id === null ? {} : { [SESSION_HEADER]: id }),
+    // A stream can name the endpoint of its session, and a compressed one cannot be read.
+    ...(method === 'GET' ? { 'accept-encoding': 'identity' } : {}),
+  };
+}
+
+/**
+ * Puts the sealed session id into the headers for the client.
+ * @returns `null` if it cannot be sealed
+ */
+export function withSealedSession(
+  headers: IncomingHttpHeaders,
+  request: FastifyRequest,
+  session: OpenedSession,
+  sealing: SessionSealing,
+): IncomingHttpHeaders | null {
+  const id = headers[SESSION_HEADER];
+  if (id === undefined) return headers;
+  if (typeof id !== 'string') return null;
+  // A client keeps the sealed id that it has, even if another key seals by now.
+  const kept = id === session.id ? request.headers[SESSION_HEADER] : undefined;
+  const sealed = typeof kept === 'string' ? kept : sealing.seal('id', id, request);
+  return sealed === null ? null : { ...headers, [SESSION_HEADER]: sealed };
+}
+
+/**
+ * Seals the server's URL for messages into the path of the client's stream.
+ * @param endpoint of the server, relative or absolute
+ * @param upstream the URL of the stream at the server
+ * @returns `null` if it cannot be sealed; a URL of another origin stays as it is
+ */
+export function sealedEndpoint(
+  endpoint: string,
+  upstream: URL,
+  request: FastifyRequest,
+  sealing: SessionSealing,
+): string | null {
+  const url = URL.parse(endpoint, upstream.href);
+  if (url?.origin !== upstream.origin) return endpoint;
+  const sealed = sealing.seal('endpoint', `${url.pathname}${url.search}`, request);
+  return sealed === null ? null : `${pathOf(request.raw.url)}?${SESSION_PARAMETER}=${sealed}`;
+}

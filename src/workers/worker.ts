@@ -1,0 +1,228 @@
+/** One worker of a gateway: a gateway without an admin listener, which does what the primary tells it. */
+import type { Socket } from 'node:net';
+import type { Config } from '../config/schema.ts';
+import { systemClock, type Clock } from '../lib/clock.ts';
+import { LruMap } from '../lib/containers.ts';
+import type { Log } from '../ops/log.ts';
+import type { Arrival } from '../replicas/relay/direct/handshake.ts';
+import { openGateway, type GatewayOptions, type GatewayProcess } from '../app/gateway.ts';
+import { lookEverywhere, type LiveView } from '../app/live/others.ts';
+import type { StopOrder } from '../ops/live/stop.ts';
+import type { Siblings } from '../app/replica.ts';
+import { RemoteClaims } from '../replicas/directory/claim-table.ts';
+import { problemsOf, type Prepared } from '../app/reload/reloads.ts';
+import {
+  readConfig,
+  readKey,
+  type FromWorker,
+  type Sibling,
+  type StatusOf,
+  type ToWorker,
+  type WorkerStart,
+  type WorkerStatus,
+} from './messages.ts';
+import { SharedCounts } from './shared-counts.ts';
+
+type ArrivalMessage = Extract<ToWorker, { type: 'arrival' }>;
+
+const MAX_ENDED_SIBLINGS = 1_000;
+
+export class Worker {
+  readonly #start: WorkerStart;
+  readonly #config: Config;
+  readonly #send: (message: FromWorker) => void;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #siblings: KnownSiblings;
+  readonly #claims: RemoteClaims;
+  readonly #counts: SharedCounts;
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #arrivals = new Map<number, Arrival>();
+  #gateway: GatewayProcess | null = null;
+  /** What was prepared last, after all that was asked before: `null` if it was put in force, or abandoned. */
+  #prepared: Promise<Prepared | null> = Promise.resolve(null);
+
+  constructor(
+    start: WorkerStart,
+    config: Config,
+    send: (message: FromWorker) => void,
+    { log, clock = systemClock }: Pick<GatewayOptions, 'log' | 'clock'>,
+  ) {
+    this.#start = start;
+    this.#config = config;
+    this.#send = send;
+    this.#log = log;
+    this.#clock = clock;
+    this.#claims = new RemoteClaims(clock, (request, claim) =>
+      send({ type: 'claim', request, claim }),
+    );
+    this.#siblings = new KnownSiblings(start.gatewayAddress, this.#claims);
+    this.#counts = new SharedCounts(clock, (entries) => send({ type: 'counts', entries }));
+    this.#counts.receive(start.counts);
+  }
+
+  /**
+   * Runs until it has drained.
+   * @throws StartFailure if it cannot start
+   */
+  async run(): Promise<void> {
+    const { generatedKey, wasReady } = this.#start;
+    const gateway = await openGateway(
+      this.#config,
+      { log: this.#log, clock: this.#clock },
+      {
+        counts: this.#counts,
+        siblings: this.#siblings,
+        generatedKey: generatedKey && readKey(generatedKey),
+        wasReady,
+      },
+    );
+    this.#gateway = gateway;
+    const { owner, siblingAddress } = gateway.replica;
+    this.#send({ type: 'joined', boot: owner.boot, address: siblingAddress ?? '' });
+    await this.#ended.promise;
+  }
+
+  /** @param socket the connection of an arrival; none if the replica has left meanwhile */
+  receive(message: ToWorker, socket?: Socket): void {
+    switch (message.type) {
+      case 'siblings':
+        return this.#siblings.set(message.siblings);
+      case 'sibling-ended':
+        return this.#siblings.end(message.boot);
+      case 'counts':
+        return this.#counts.receive(message.entries);
+      case 'claim-reply':
+        return this.#claims.receive(message.request, message.reply);
+      case 'serve':
+        return this.#settle(this.#serve(message.port), () => {});
+      case 'status':
+        return this.#settle(this.#status(message.of), (status) =>
+          this.#send({ type: 'status', request: message.request, status }),
+        );
+      case 'stop': {
+        const { request, order, isElsewhere } = message;
+        return this.#settle(this.#stop(order, isElsewhere), (isStopped) =>
+          this.#send({ type: 'stopped', request, isStopped }),
+        );
+      }
+      case 'arrival':
+        if (socket !== undefined) this.#arrive(message, socket);
+        return this.#send({ type: 'arrived', id: message.id });
+      case 'accept':
+        return this.#accept(message.id);
+      case 'prepare':
+        return this.#next(() => this.#prepare(message.request, readConfig(message.config)));
+      case 'commit':
+        return this.#next(async (prepared) => {
+          prepared?.commit();
+          return null;
+        });
+      case 'abandon':
+        return this.#next(async (prepared) => {
+          await prepared?.abandon();
+          return null;
+        });
+      case 'drain':
+        return this.#settle(this.#gateway?.drain() ?? Promise.resolve(), this.#ended.resolve);
+      case 'start':
+    }
+  }
+
+  #arrive({ id, to, hello }: ArrivalMessage, socket: Socket): void {
+    this.#arrivals.set(id, { to, hello, socket, head: Buffer.alloc(0) });
+    socket.on('error', () => {});
+    socket.once('close', () => this.#arrivals.delete(id));
+  }
+
+  #accept(id: number): void {
+    const arrival = this.#arrivals.get(id);
+    this.#arrivals.delete(id);
+    if (arrival !== undefined) this.#gateway?.replica.accept(arrival);
+  }
+
+  #next(step: (prepared: Prepared | null) => Promise<Prepared | null>): void {
+    this.#prepared = this.#prepared.then(step);
+  }
+
+  async #prepare(request: number, config: Config): Promise<Prepared | null> {
+    try {
+      const prepared = (await this.#gateway?.prepare(config)) ?? null;
+      this.#send({ type: 'prepared', request, problems: [] });
+      return prepared;
+    } catch (error) {
+      this.#send({ type: 'prepared', request, problems: problemsOf(error) });
+      return null;
+    }
+  }
+
+  async #serve(port: number): Promise<void> {
+    const { host } = this.#config.listen;
+    const origin = await this.#gateway?.listen({ host, port }, { reusePort: true });
+    this.#send({ type: 'serving', origin: origin ?? '' });
+  }
+
+  async #status(of: StatusOf): Promise<WorkerStatus> {
+    const gateway = this.#gateway;
+    return {
+      readiness: gateway?.readiness() ?? { status: 'not ready', routes: {} },
+      metrics: of === 'metrics' ? ((await gateway?.metrics.snapshot()) ?? null) : null,
+      live: await this.#live(of),
+    };
+  }
+
+  async #live(of: StatusOf): Promise<LiveView | null> {
+    const gateway = this.#gateway;
+    if (gateway === null || (of !== 'live' && of !== 'live-everywhere')) return null;
+    return of === 'live' ? { parts: [gateway.live()], missing: [] } : lookEverywhere(gateway);
+  }
+
+  async #stop(order: StopOrder, isElsewhere: boolean): Promise<boolean> {
+    if (isElsewhere) return (await this.#gateway?.others.stop(order)) ?? false;
+    return this.#gateway?.stop(order) ?? false;
+  }
+
+  #settle<Value>(promise: Promise<Value>, then: (value: Value) => void): void {
+    promise.then(then, this.#ended.reject);
+  }
+}
+
+/** The siblings as the primary reports them. */
+class KnownSiblings implements Siblings {
+  readonly gatewayAddress: string | null;
+  readonly claims: RemoteClaims;
+  #addresses: ReadonlyMap<string, string> = new Map();
+  readonly #ended = new LruMap<string, true>(MAX_ENDED_SIBLINGS);
+  readonly #listeners: ((boot: string) => void)[] = [];
+
+  constructor(gatewayAddress: string | null, claims: RemoteClaims) {
+    this.claims = claims;
+    this.gatewayAddress = gatewayAddress;
+  }
+
+  get count(): number {
+    return this.#addresses.size;
+  }
+
+  addressOf(boot: string): string | null {
+    return this.#addresses.get(boot) ?? null;
+  }
+
+  hasEnded(boot: string): boolean {
+    return this.#ended.has(boot);
+  }
+
+  onEnd(listener: (boot: string) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  set(siblings: readonly Sibling[]): void {
+    this.#addresses = new Map(siblings.map(({ boot, address }) => [boot, address]));
+  }
+
+  end(boot: string): void {
+    this.#addresses = new Map([...this.#addresses].filter(([known]) => known !== boot));
+    this.#ended.set(boot, true);
+    for (const listener of this.#listeners) listener(boot);
+  }
+}
