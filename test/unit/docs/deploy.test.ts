@@ -123,10 +123,17 @@ describe.each(['deploy/front/nginx.conf', 'deploy/compose/nginx.conf'])('%s', (n
 });
 
 describe('.github/workflows', () => {
-  test('name actions by the digest of their commit', () => {
-    const used = [...textOf('.github/workflows/ci.yml').matchAll(/uses: (\S+)/g)];
-    expect(used.length).toBeGreaterThan(0);
-    for (const [, action = ''] of used) expect(action).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40}$/);
+  test('the workflows name actions by the digest of their commit', () => {
+    const folders = ['.github/workflows', '.github/actions/setup'];
+    const files = folders.flatMap((folder) =>
+      readdirSync(pathOf(folder)).map((file) => `${folder}/${file}`),
+    );
+    const used = files.flatMap((file) => [...textOf(file).matchAll(/uses: (\S+)/g)]);
+    const foreign = used
+      .map(([, action = '']) => action)
+      .filter((action) => !action.startsWith('./'));
+    expect(foreign.length).toBeGreaterThan(0);
+    for (const action of foreign) expect(action).toMatch(/^[\w-]+(?:\/[\w-]+)+@[0-9a-f]{40}$/);
   });
 });
 
