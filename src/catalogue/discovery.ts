@@ -12,7 +12,7 @@ import {
   asUpstreamFailure,
   UpstreamFailure,
   type UpstreamFailureCode,
-} from '../upstream/failure.ts';
+} from '../model/upstream-failure.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import { type CallReply, type EdgeRequest, callerKey } from '../model/request.ts';
 import type { Greeting } from '../upstream/legacy-server.ts';

@@ -13,7 +13,7 @@ import { isAtLeast } from '../protocol/meta.ts';
 import { upstreamParams } from '../protocol/translate/cleaning.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
-import { asUpstreamFailure, ClientLeft } from '../upstream/failure.ts';
+import { asUpstreamFailure, ClientLeft } from '../model/upstream-failure.ts';
 import { requestFailure, CALL_CANCELLED } from '../model/failures.ts';
 import {
   traceOf,

@@ -30,7 +30,7 @@ import { refuseUnknownTool, tryRealCall } from './real-call.ts';
 import { tryResumption } from './resumption.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../protocol/meta.ts';
-import { UpstreamFailure } from '../upstream/failure.ts';
+import { UpstreamFailure } from '../model/upstream-failure.ts';
 
 /** Some servers offer more to a client with these capabilities. The probe refuses their questions. */
 const ALL_CAPABILITIES: ClientProfile = {

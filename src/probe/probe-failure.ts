@@ -1,6 +1,6 @@
 /** Why a probe failed: one line with the cause and what to do. */
 import { clean } from './print.ts';
-import type { UpstreamFailure } from '../upstream/failure.ts';
+import type { UpstreamFailure } from '../model/upstream-failure.ts';
 
 export type ProbeFailureCode =
   | 'connection_failed'

@@ -4,7 +4,7 @@
  */
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../model/upstream-failure.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { onlyModern } from '../upstream/discovery/modern-side.ts';
 import { Upstream } from '../upstream/upstream.ts';

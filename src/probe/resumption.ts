@@ -1,6 +1,6 @@
 /** Tests whether a broken stream can be resumed (transports, "Resumability and Redelivery"). */
 import { sleep } from '../lib/clock.ts';
-import { asUpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import type { HttpClient } from '../upstream/http/client.ts';
 import { ask, readUntilReply, replyIn, type ProbeTarget } from './ask.ts';
 import type { ResumptionReport } from './report.ts';

@@ -18,7 +18,7 @@ import {
   resourceIdentifier,
   ROOT_METADATA_PATH,
 } from '../protocol/protected-resource.ts';
-import { asUpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import { HttpClient } from '../upstream/http/client.ts';
 import { MessageReader } from '../upstream/http/readers.ts';
 

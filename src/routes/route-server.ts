@@ -28,7 +28,7 @@ import {
   beginningOf,
   isOutOfFiles,
   type UpstreamFailure,
-} from '../upstream/failure.ts';
+} from '../model/upstream-failure.ts';
 import { failureOfStatus } from '../upstream/http/error-response.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Transport } from '../upstream/transport/transport.ts';

@@ -1,7 +1,7 @@
 /** The sessions of a home: the current one, those that earlier calls still use, and one that nothing is connected to. */
 import { LruMap } from '../lib/containers.ts';
 import type { SessionId } from '../protocol/ids.ts';
-import { asUpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { SessionOwner } from './session-owner.ts';

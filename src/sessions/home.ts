@@ -3,7 +3,7 @@
  * in the next call. A session that the server has forgotten is replaced.
  */
 import { sleep, type Timer } from '../lib/clock.ts';
-import { UpstreamFailure } from '../upstream/failure.ts';
+import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import {
   CallLease,

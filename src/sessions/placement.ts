@@ -13,7 +13,7 @@ import { isLegacyRevision } from '../protocol/meta.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import { UpstreamFailure } from '../upstream/failure.ts';
+import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 
 export interface HomePlacementOptions {

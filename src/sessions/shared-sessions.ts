@@ -5,7 +5,7 @@
 import type { Clock, Timer } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
-import { UpstreamFailure } from '../upstream/failure.ts';
+import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { SharedLease } from './lease.ts';
 
 export interface SharedSessionsOptions {

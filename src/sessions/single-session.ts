@@ -4,7 +4,7 @@
  */
 import { inBackground } from '../lib/background.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
-import type { UpstreamFailure } from '../upstream/failure.ts';
+import type { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import type { SharedLease } from './lease.ts';

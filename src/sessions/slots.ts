@@ -6,7 +6,7 @@
 import { ReleasingMap } from '../lib/containers.ts';
 import type { Counts } from '../lib/counts.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
-import { UpstreamFailure } from '../upstream/failure.ts';
+import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { Session } from '../upstream/session/session.ts';
 

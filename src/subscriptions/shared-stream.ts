@@ -8,7 +8,7 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { ChangeListener } from '../upstream/session/session-state.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
 import { honoured, isHonoured, offerOf, type NotificationOffer, type Listener } from './filter.ts';
 import { WatchedResources, type Epoch } from './watched-resources.ts';
 

@@ -14,7 +14,7 @@ import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../model/upstream-failure.ts';
 import type { Quota } from '../lib/counts.ts';
 import { isEmpty, readFilter, readTaskIds, Listener } from './filter.ts';
 import { SharedStream } from './shared-stream.ts';

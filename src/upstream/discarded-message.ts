@@ -1,6 +1,6 @@
 /** A message that is too large, of which only the ends and the length are kept while it is discarded. */
 import { readCutMessage, type CutMessage } from '../protocol/cut-message.ts';
-import type { UpstreamLimit } from './failure.ts';
+import type { UpstreamLimit } from '../model/upstream-failure.ts';
 import { exceededLimit, type SizeLimit } from './size-limits.ts';
 
 /** How much of each end is kept. */

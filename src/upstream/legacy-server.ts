@@ -5,7 +5,7 @@ import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import type { AskingStyle, BroadcastDetector } from './discovery/broadcast-detector.ts';
-import type { UpstreamFailure } from './failure.ts';
+import type { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { DetectionCause, LegacyTransport, UpstreamKind } from './discovery/detection.ts';
 import type { Offering } from './discovery/modern-side.ts';
 import type { ResumptionOutcome } from './discovery/resumptions.ts';

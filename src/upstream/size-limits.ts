@@ -1,6 +1,6 @@
 /** The limits on the size of what a server sends, in words for the client and the log. */
 import type { HeldBytes } from '../lib/byte-budget.ts';
-import { UpstreamFailure, type UpstreamLimit } from './failure.ts';
+import { UpstreamFailure, type UpstreamLimit } from '../model/upstream-failure.ts';
 
 export type SizeLimit = 'upstream.maxEvent' | 'upstream.maxBody' | 'limits.maxMemoryPercent';
 

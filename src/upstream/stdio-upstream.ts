@@ -8,7 +8,7 @@ import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 
 import { AskingStyleDetector, BroadcastDetector } from './discovery/broadcast-detector.ts';
-import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
 import {
   OWN_HEADERS,
   type Greeting,

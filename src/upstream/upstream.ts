@@ -11,7 +11,7 @@ import {
 } from './discovery/broadcast-detector.ts';
 import { BroadcastProbe, repliesToPing } from './discovery/broadcast-probe.ts';
 import { isRefusal, type LegacyTransport, type UpstreamKind } from './discovery/detection.ts';
-import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
 import { Greetings } from './discovery/greetings.ts';
 import { Handshakes } from './discovery/handshakes.ts';
 import { HttpClient } from './http/client.ts';

@@ -23,7 +23,7 @@ import type { ServerTask } from '../../protocol/task.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease } from '../../sessions/lease.ts';
 import type { SessionPool } from '../../sessions/session-pool.ts';
-import type { UpstreamLimit } from '../../upstream/failure.ts';
+import type { UpstreamLimit } from '../../model/upstream-failure.ts';
 import type { CallExchange, UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
 import type { LossyLeg, Notifications } from '../notifications.ts';

@@ -9,7 +9,7 @@ import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { closeOutReply } from '../../protocol/translate/input-request.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
-import { asUpstreamFailure, beforeRequest } from '../../upstream/failure.ts';
+import { asUpstreamFailure, beforeRequest } from '../../model/upstream-failure.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import { withContext } from '../../ops/tracing.ts';
 import { sessionOwnerOf } from '../../sessions/session-owner.ts';

@@ -4,7 +4,7 @@ import { shownName, type LiveCall } from '../../ops/live/snapshot.ts';
 import type { OfRequest, Rung } from '../../ops/log.ts';
 import { mcpOperation, type Span } from '../../ops/tracing.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
-import type { UpstreamFailure } from '../../upstream/failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
 import { isAttached, isDetached, isOver, isServed, openRequests } from '../machine/selectors.ts';
 import type {

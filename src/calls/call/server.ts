@@ -16,7 +16,11 @@ import type { ServerTask } from '../../protocol/task.ts';
 import { withContext } from '../../ops/tracing.ts';
 import { errorFromServer } from '../../protocol/translate/cleaning.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
-import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
+import {
+  asUpstreamFailure,
+  beforeRequest,
+  type UpstreamFailure,
+} from '../../model/upstream-failure.ts';
 import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import { isOver, awaitsReply } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';

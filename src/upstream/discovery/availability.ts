@@ -8,7 +8,11 @@ import type { Log } from '../../ops/log.ts';
 import { spellingsOf } from '../../lib/shown-text.ts';
 import { StartFailure } from '../../lib/program.ts';
 import type { LegacyServer } from '../legacy-server.ts';
-import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
+import {
+  asUpstreamFailure,
+  type UpstreamFailure,
+  type UpstreamFailureCode,
+} from '../../model/upstream-failure.ts';
 
 const FIRST_RETRY_MS = 1_000;
 /** Shorter values are words, and no secrets. */

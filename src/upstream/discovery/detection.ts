@@ -1,6 +1,6 @@
 /** Finds out what a server speaks: which era, and over which transport. */
 import type { JsonObject } from '../../protocol/json.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { Session } from '../session/session.ts';
 import type { Transport } from '../transport/transport.ts';
 

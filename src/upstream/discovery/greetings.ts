@@ -9,7 +9,7 @@ import {
   type LegacyTransport,
   type UpstreamKind,
 } from './detection.ts';
-import { asUpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure } from '../../model/upstream-failure.ts';
 import { readListings, type List } from './listings.ts';
 import { type ModernSide, onlyModern, type Side } from './modern-side.ts';
 import { FREED_AFTER_MS } from './one-session.ts';

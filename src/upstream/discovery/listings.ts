@@ -1,7 +1,7 @@
 /** Reads the lists of a server, page by page, up to a limit. */
 import { isJsonObject, objectMember, type JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { asUpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure } from '../../model/upstream-failure.ts';
 
 /** Requests one page of a list. */
 export type List = (method: string, params: JsonObject) => Promise<JsonRpcReply>;

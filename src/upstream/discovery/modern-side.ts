@@ -2,7 +2,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isModernError, readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import { MessageReader } from '../http/readers.ts';
 import {

@@ -2,7 +2,7 @@
  * Whether a server can have one session only. The operator says so, or the server shows it: it refuses or breaks off each
  * session that is opened beside another one, and accepts it alone.
  */
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { isRefusal } from './detection.ts';
 import type { Session } from '../session/session.ts';
 

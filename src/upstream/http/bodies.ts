@@ -12,7 +12,7 @@ import {
   type JsonValue,
 } from '../../protocol/json.ts';
 import { DiscardedMessage } from '../discarded-message.ts';
-import { UpstreamFailure, type UpstreamLimit } from '../failure.ts';
+import { UpstreamFailure, type UpstreamLimit } from '../../model/upstream-failure.ts';
 import { exceededLimit, tooLarge, UNBOUNDED, type SizeLimit } from '../size-limits.ts';
 import { DiscardedEvent } from './discarded-event.ts';
 import { EventBytes } from './event-bytes.ts';

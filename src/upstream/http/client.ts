@@ -16,7 +16,7 @@ import {
   type ConnectionGroup,
 } from './http-exchange.ts';
 import type { HttpRequest } from './http-request.ts';
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { StatusReader } from './readers.ts';
 import { UNBOUNDED } from '../size-limits.ts';
 

@@ -1,7 +1,7 @@
 /** What HTTP responses mean that are not a success: statuses, redirects, and errors of sessions. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isModernError, readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
-import { beginningOf, UpstreamFailure } from '../failure.ts';
+import { beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
 import { upstreamJson } from './bodies.ts';
 
 /** The head of a response, as far as it is looked at here. */

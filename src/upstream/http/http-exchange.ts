@@ -7,7 +7,11 @@ import type { Dispatcher } from 'undici';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { HeldBytes } from '../../lib/byte-budget.ts';
 import type { JsonValue } from '../../protocol/json.ts';
-import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
+import {
+  asUpstreamFailure,
+  isBrokenConnection,
+  UpstreamFailure,
+} from '../../model/upstream-failure.ts';
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
 import type { HttpRequest } from './http-request.ts';
 import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';

@@ -1,6 +1,6 @@
 /** Readers of responses outside the streams of a session. */
 import type { JsonValue } from '../../protocol/json.ts';
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { type ServerSentEvent, upstreamJson } from './bodies.ts';
 import type { BodyForm, ResponseHead, ResponseReader } from './http-exchange.ts';
 

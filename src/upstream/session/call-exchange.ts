@@ -4,7 +4,7 @@ import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerTask } from '../../protocol/task.ts';
 import type { CallerHeaders, SessionPoint } from '../transport/transport.ts';
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 
 /**
  * Why nobody can be asked a question of the server.

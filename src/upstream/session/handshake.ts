@@ -3,7 +3,7 @@ import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { isLegacyRevision, LEGACY_REVISIONS, type LegacyRevision } from '../../protocol/meta.ts';
 import { runsToolTasks } from '../../protocol/task.ts';
-import { beginningOf, UpstreamFailure } from '../failure.ts';
+import { beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
 
 export interface InitializeResult {
   readonly protocolVersion: LegacyRevision;

@@ -6,7 +6,11 @@
  */
 import { inBackground } from '../../lib/background.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
-import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
+import {
+  asUpstreamFailure,
+  type UpstreamFailure,
+  type UpstreamFailureCode,
+} from '../../model/upstream-failure.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { ProgressToken } from '../../protocol/meta.ts';

@@ -4,7 +4,7 @@ import { ReleasingMap } from '../../lib/containers.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallerHeaders, OutgoingRequest, Transport } from '../transport/transport.ts';
-import { ClientLeft, UpstreamFailure } from '../failure.ts';
+import { ClientLeft, UpstreamFailure } from '../../model/upstream-failure.ts';
 
 type RequestOutcome = JsonRpcReply | UpstreamFailure;
 type RequestTransport = Pick<Transport, 'request' | 'notify' | 'abandon'>;

@@ -6,7 +6,7 @@ import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../discovery/broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { withRelatedTask } from '../../protocol/task.ts';
 import type { CallerHeaders, Transport } from '../transport/transport.ts';
 import type {

@@ -10,7 +10,7 @@ import {
   type BroadcastDetector,
   SessionIds,
 } from '../discovery/broadcast-detector.ts';
-import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../../model/upstream-failure.ts';
 import {
   hasOneStream,
   type CallerHeaders,

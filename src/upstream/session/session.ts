@@ -9,7 +9,7 @@ import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protoc
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type {
   CallTask,

@@ -5,7 +5,7 @@
  * "Sending Messages to the Server").
  */
 import type { Clock } from '../../lib/clock.ts';
-import { UpstreamFailure } from '../failure.ts';
+import { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { StreamEnd } from './resumption.ts';
 
 /** A response that lasts longer may have been cut by a proxy, in ms. */

@@ -1,7 +1,7 @@
 /** Requests without a stream of their own whose replies other streams of their session can still bring. */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 
 export interface AwaitedReply {
   readonly id: UpstreamRequestId;

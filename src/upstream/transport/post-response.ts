@@ -1,7 +1,7 @@
 /** What the response to the POST of a request says of the request. */
 import { isJsonObject } from '../../protocol/json.ts';
 import type { JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
-import { UpstreamFailure } from '../failure.ts';
+import { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { BodyForm, ResponseHead } from '../http/http-exchange.ts';
 
 /** Returns how the body is to be read. @throws UpstreamFailure if that is not one of an MCP server */

@@ -6,7 +6,7 @@ import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type {
   BodyForm,

@@ -1,5 +1,5 @@
 /** How a stream of Streamable HTTP is resumed: how it ended, who is told, and after which failures it is tried again. */
-import { UpstreamFailure } from '../failure.ts';
+import { UpstreamFailure } from '../../model/upstream-failure.ts';
 
 export interface StreamEnd {
   /** Why the connection broke, or `null` if it ended regularly. */

@@ -6,7 +6,7 @@ import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
 import type { HeldHeads } from '../discovery/held-heads.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import { ReconnectPauses } from './reconnect-pauses.ts';
 import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
 import { mayPass, type ResumeOptions } from './resumption.ts';

@@ -1,6 +1,6 @@
 /** One GET that opens or resumes a stream: it opens, fails, or the server takes it and holds the head of its response back. */
 import type { Clock, Timer } from '../../lib/clock.ts';
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { ResumeOptions } from './resumption.ts';
 
 /** How long a server that accepts a GET can hold the head of the response back, in ms. */

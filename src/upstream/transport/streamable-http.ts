@@ -16,7 +16,7 @@ import { readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { HeldHeads } from '../discovery/held-heads.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, ResponseHead } from '../http/http-exchange.ts';
 import type { HttpRequest } from '../http/http-request.ts';

@@ -4,7 +4,7 @@ import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
-import type { UpstreamFailure } from '../failure.ts';
+import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 
 /** Where a message came from: the stream of one request, or a stream that belongs to no request. */
 export type MessageSource =

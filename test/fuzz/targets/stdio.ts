@@ -12,7 +12,7 @@ import { systemClock } from '../../../src/lib/clock.ts';
 import type { CutMessage } from '../../../src/protocol/cut-message.ts';
 import type { JsonValue } from '../../../src/protocol/json.ts';
 import { readMessage, type JsonRpcMessage } from '../../../src/protocol/json-rpc.ts';
-import { UpstreamFailure } from '../../../src/upstream/failure.ts';
+import { UpstreamFailure } from '../../../src/model/upstream-failure.ts';
 import { upstreamJson } from '../../../src/upstream/http/bodies.ts';
 import { LineReader } from '../../../src/upstream/transport/stdio/lines.ts';
 import { ProcessOutput } from '../../../src/upstream/transport/stdio/process-output.ts';

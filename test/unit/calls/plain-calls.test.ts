@@ -1,7 +1,7 @@
 /** A call that never asked: what it costs, and everything that can still happen to it. */
 import { describe, expect, test } from 'vitest';
 import { LegacyErrorCode } from '../../../src/protocol/json-rpc.ts';
-import { UpstreamFailure } from '../../../src/upstream/failure.ts';
+import { UpstreamFailure } from '../../../src/model/upstream-failure.ts';
 import {
   callsTestbed,
   FIRST,

@@ -5,7 +5,7 @@ import type { Directory } from '../../../src/model/directory.ts';
 import type { CallReply } from '../../../src/model/request.ts';
 import { LegacyErrorCode } from '../../../src/protocol/json-rpc.ts';
 import type { Sealer } from '../../../src/seal/seal.ts';
-import { UpstreamFailure } from '../../../src/upstream/failure.ts';
+import { UpstreamFailure } from '../../../src/model/upstream-failure.ts';
 import {
   callsTestbed,
   FIRST,

@@ -16,7 +16,7 @@ import {
   losesCall,
 } from '../../../src/model/upstream-failures.ts';
 import { mayHaveActedWith } from '../../../src/upstream/http/error-response.ts';
-import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/upstream/failure.ts';
+import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/model/upstream-failure.ts';
 
 const CODES: readonly UpstreamFailureCode[] = [
   'session_gone',

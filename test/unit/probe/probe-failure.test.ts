@@ -5,7 +5,7 @@ import {
   UpstreamFailure,
   type UpstreamFailureCode,
   type UpstreamFailureDetails,
-} from '../../../src/upstream/failure.ts';
+} from '../../../src/model/upstream-failure.ts';
 
 const attempt: ProbeAttempt = {
   url: 'https://a/mcp',

@@ -9,7 +9,7 @@ import {
   type NotifyingSession,
 } from '../../../src/subscriptions/shared-stream.ts';
 import type { ChangeListener } from '../../../src/upstream/session/session-state.ts';
-import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/upstream/failure.ts';
+import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/model/upstream-failure.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const EVERYTHING = {

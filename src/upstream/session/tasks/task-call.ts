@@ -13,7 +13,7 @@ import {
   taskIdOf,
   withoutTaskId,
 } from '../../../protocol/task.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../../model/upstream-failure.ts';
 import type { CallerHeaders } from '../../transport/transport.ts';
 import type {
   CreatedCallTask,

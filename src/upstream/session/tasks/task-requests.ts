@@ -3,7 +3,7 @@ import { sleep, type Clock, Closing, type Closed } from '../../../lib/clock.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
 import { ErrorCode } from '../../../protocol/json-rpc.ts';
 import { isTerminal, pollIntervalOf } from '../../../protocol/task.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../../model/upstream-failure.ts';
 import type { CallerHeaders } from '../../transport/transport.ts';
 import type { Session } from '../session.ts';
 

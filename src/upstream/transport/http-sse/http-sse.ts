@@ -9,7 +9,7 @@ import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.t
 import type { ExactNumber, JsonObject } from '../../../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/meta.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../../model/upstream-failure.ts';
 import type { HttpClient } from '../../http/client.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
 import { LARGE_EVENT, type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';

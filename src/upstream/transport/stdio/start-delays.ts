@@ -1,7 +1,7 @@
 /** Delays the start of processes whose last ones have crashed, so that a broken server is not started in a loop. */
 import type { Clock } from '../../../lib/clock.ts';
 import { LruMap } from '../../../lib/containers.ts';
-import { UpstreamFailure } from '../../failure.ts';
+import { UpstreamFailure } from '../../../model/upstream-failure.ts';
 
 export interface EndedProcess {
   readonly problem: string;

@@ -8,7 +8,11 @@ import { sleep, type Clock, type Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { ExactNumber, JsonObject, JsonValue } from '../../../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
-import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../../failure.ts';
+import {
+  asUpstreamFailure,
+  beforeRequest,
+  UpstreamFailure,
+} from '../../../model/upstream-failure.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
 import { replyTooLarge, tooLarge } from '../../size-limits.ts';
 import { upstreamJson } from '../../http/bodies.ts';

@@ -1,6 +1,6 @@
 /** Whether an error that reads like "unknown session" is about the session, or is the tool's own. */
 import { describe, expect, test } from 'vitest';
-import type { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import type { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import {

@@ -4,7 +4,7 @@ import { sessionId } from '../../../../src/protocol/ids.ts';
 import { Sharing } from '../../../../src/sessions/session-owner.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
 import type { HomePlacement } from '../../../../src/sessions/placement.ts';
-import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 import { turnsUntil } from '../../../fixtures/manual-clock.ts';
 import {
   ADA,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { readListings, type List } from '../../../../src/upstream/discovery/listings.ts';
-import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 
 const always =
   (result: JsonObject): List =>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 import { OneSession } from '../../../../src/upstream/discovery/one-session.ts';
 import type { Session } from '../../../../src/upstream/session/session.ts';
 

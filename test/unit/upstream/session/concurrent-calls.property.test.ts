@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import { serverRequestId, type ServerRequestId } from '../../../../src/protocol/ids.ts';
 import type { ExactNumber } from '../../../../src/protocol/json.ts';
 import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
-import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 import type { CallExchange } from '../../../../src/upstream/session/call-exchange.ts';
 import type { Session } from '../../../../src/upstream/session/session.ts';
 import type { Transport, TransportListener } from '../../../../src/upstream/transport/transport.ts';

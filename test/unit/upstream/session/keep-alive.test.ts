@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { KeepAlive } from '../../../../src/upstream/session/keep-alive.ts';
-import { UpstreamFailure, type UpstreamFailureCode } from '../../../../src/upstream/failure.ts';
+import {
+  UpstreamFailure,
+  type UpstreamFailureCode,
+} from '../../../../src/model/upstream-failure.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const INTERVAL_MS = 60_000;

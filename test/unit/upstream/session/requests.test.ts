@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { SessionRequests } from '../../../../src/upstream/session/requests.ts';
-import { ClientLeft, UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { ClientLeft, UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const TIMEOUT_MS = 60_000;

@@ -2,7 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import type { JsonValue } from '../../../../src/protocol/json.ts';
-import { UpstreamFailure, type UpstreamFailureCode } from '../../../../src/upstream/failure.ts';
+import {
+  UpstreamFailure,
+  type UpstreamFailureCode,
+} from '../../../../src/model/upstream-failure.ts';
 import type { HttpClient } from '../../../../src/upstream/http/client.ts';
 import type { HttpExchange, ResponseReader } from '../../../../src/upstream/http/http-exchange.ts';
 import { ResumableStream } from '../../../../src/upstream/transport/resumable-stream.ts';

@@ -54,7 +54,7 @@ export interface UpstreamFailureDetails {
   readonly cause?: unknown;
 }
 
-/** An error of `src/upstream`. `message` is for the operator's log, never for a client. */
+/** What `src/upstream` throws. `message` is for the operator's log, never for a client. */
 export class UpstreamFailure extends Error {
   readonly code: UpstreamFailureCode;
   readonly details: UpstreamFailureDetails;
