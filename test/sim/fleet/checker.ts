@@ -115,12 +115,21 @@ export class Checker {
     for (const [at, entry] of journal.entries()) {
       if (entry.what !== 'resumed' || entry.stream === 'standalone') continue;
       const before = journal.slice(0, at);
+      const own = before.filter(
+        (other) =>
+          other.what === 'resumed' &&
+          other.by === entry.by &&
+          other.session === entry.session &&
+          other.stream === entry.stream,
+      );
+      // What it was sent when it resumed the stream before, it has.
+      const ownFrom = Math.min(...own.map(({ event = 0 }) => event));
       const unseen = before.filter(
         ({ what, session, stream, event = 0, question = '', by }) =>
           what === 'asked' &&
           session === entry.session &&
           stream === entry.stream &&
-          event <= (entry.event ?? 0) &&
+          event <= Math.min(entry.event ?? 0, ownFrom) &&
           by !== entry.by &&
           !this.#shown.has(question) &&
           !before.some((other) => closes(other) && other.question === question),

@@ -68,6 +68,7 @@ export class Strikes {
     this.#isOver = true;
     for (const end of [...this.#ends]) end();
     network().links.mendAll();
+    this.#parts.redis.store.heal();
   }
 
   #strike(fault: PlannedFault, here: string): void {

@@ -47,6 +47,7 @@ export class Store {
   onClaim: (claim: StoredClaim) => void = () => {};
   readonly #entries = new Map<string, Entry>();
   readonly #changes: Change[] = [];
+  readonly #garbage = new Set<Value>();
 
   /** @param now the wall clock, in ms */
   constructor(now: () => number) {
@@ -86,7 +87,14 @@ export class Store {
   /** Puts what nobody wrote in the place of a value, for as long as that would have stayed. */
   poison(key: string, value: Value): void {
     const entry = this.#get(key);
-    if (entry !== null) this.#put(key, { value, untilMs: entry.untilMs });
+    if (entry === null) return;
+    this.#garbage.add(value);
+    this.#put(key, { value, untilMs: entry.untilMs });
+  }
+
+  /** Deletes what nobody wrote: a claim that the gateway cannot read is another's, for as long as it stays. */
+  heal(): void {
+    for (const [key, { value }] of this.#entries) if (this.#garbage.has(value)) this.#delete(key);
   }
 
   #run(name: string, args: readonly Buffer[]): Reply | undefined {
