@@ -1,107 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { DIALECT_NAMES } from '../../../src/dialects/dialects.ts';
 import { configOf, withRoute } from './problems-of.ts';
 
 describe('defaults', () => {
   test('a URL is all that a configuration needs', () => {
-    expect(configOf(withRoute())).toEqual({
-      listen: { host: '127.0.0.1', port: 8080 },
-      admin: { host: '127.0.0.1', port: 9464 },
-      adminActions: 'none',
-      workers: 1,
-      routes: [
-        {
-          id: 'mcp',
-          dialects: Object.fromEntries(DIALECT_NAMES.map((name) => [name, null])),
-          path: '/mcp',
-          publicUrl: null,
-          upstream: {
-            process: null,
-            url: new URL('http://127.0.0.1:3001/mcp'),
-            era: 'auto',
-            transport: 'auto',
-            headers: {},
-            authorization: 'forward',
-            hostHeader: null,
-            forwardHeaders: [],
-            tokenExchange: null,
-            connectTimeoutMs: 5_000,
-            circuitBreaker: {
-              consecutiveFailures: 5,
-              openForMs: 1_000,
-              maxOpenForMs: 30_000,
-              statuses: [502, 503, 504],
-            },
-            headersTimeoutMs: 60_000,
-            maxBodyBytes: 32 * 1024 * 1024,
-            maxEventBytes: 32 * 1024 * 1024,
-            pingIntervalMs: 60_000,
-            statefulWithoutSessionId: false,
-          },
-          sessions: {
-            scope: null,
-            key: { header: null, meta: null },
-            concurrency: 'auto',
-            idleTimeoutMs: 1_800_000,
-            max: 20_000,
-            maxPerPrincipal: 100,
-            queue: { length: 100, waitMs: 60_000 },
-          },
-          calls: { maxDurationMs: 3_600_000, maxHoldMs: null },
-          parking: {
-            ttlMs: 600_000,
-            callTtlMs: 3_600_000,
-            maxRounds: 10,
-            redeliverMs: 120_000,
-            release: 'never',
-          },
-          continuation: { reattach: true, replay: { tools: [], annotated: false } },
-          questions: {
-            keyNames: {},
-            keysFromStringIds: true,
-            answersAhead: true,
-            strictCapabilities: false,
-            urlVisitWaitMs: 10_000,
-          },
-          tasks: {
-            promote: 'slow',
-            tools: {},
-            afterMs: 30_000,
-            ttlMs: 3_600_000,
-            pollIntervalMs: 1_000,
-          },
-          limits: { rate: null, ratePerPrincipal: null, tools: {} },
-          tools: { parameterHeaders: 'strip' },
-          caching: { listTtlMs: 0, resourceTtlMs: 0, scope: 'private', serveLists: false },
-        },
-      ],
-      identity: { source: 'none', credentialHeaders: [] },
-      seal: { keys: [], audience: 'mrtr-gateway' },
-      relay: null,
-      redis: null,
-      edge: {
-        allowedOrigins: [],
-        allowedHosts: [],
-        trustedProxies: [],
-        legacyClients: 'pass-through',
-        commitAfterMs: 5_000,
-        keepAliveMs: 15_000,
-      },
-      limits: {
-        maxBodyBytes: 4 * 1024 * 1024,
-        maxJsonDepth: 64,
-        maxRunningCalls: 10_000,
-        maxParkedCalls: 10_000,
-        maxParkedCallsPerPrincipal: 100,
-        maxTasks: 10_000,
-        maxTasksPerPrincipal: 100,
-        maxAnonymousParkedCalls: 5_000,
-        maxConnections: 20_000,
-        maxMemoryPercent: 80,
-      },
-      drain: { delayMs: 0, parkedMs: 0, timeoutMs: 25_000 },
-      log: { level: 'info', format: 'auto' },
-    });
+    const config = configOf(withRoute());
+    expect(config.routes[0]?.upstream.url?.href).toBe('http://127.0.0.1:3001/mcp');
+    // docs/configuration.md, which is generated, has every default. These keep others out.
+    expect([config.listen.host, config.admin?.host]).toEqual(['127.0.0.1', '127.0.0.1']);
   });
 
   test.each([
