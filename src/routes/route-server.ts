@@ -8,31 +8,22 @@ import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { Availability } from '../upstream/discovery/availability.ts';
 import type { Attributes } from '../ops/tracing.ts';
-import type {
-  Greeting,
-  LegacyServer,
-  ServerKind,
-  SessionCapacityOptions,
-} from '../upstream/legacy-server.ts';
+import type { Greeting, LegacyServer, SessionCapacityOptions } from '../upstream/legacy-server.ts';
 import { inBackground } from '../lib/background.ts';
 import type { Clock } from '../lib/clock.ts';
 import { ownGreetingOf, type OwnGreeting } from './own-greeting.ts';
 import type { SharedServices } from './shared-services.ts';
 import { maxSessions, nameOfServer } from './settings.ts';
 import { VERSION } from '../lib/program.ts';
-import type { Log } from '../ops/log.ts';
+import { routeLog, type RouteLog } from '../ops/route-log.ts';
 import { CircuitBreaker, type CircuitBreakerOptions } from '../limits/admission.ts';
-import type { DetectionCause } from '../upstream/discovery/detection.ts';
 import {
   asUpstreamFailure,
-  beginningOf,
   isOutOfFiles,
   type UpstreamFailure,
 } from '../model/upstream-failure.ts';
 import { failureOfStatus } from '../upstream/http/error-response.ts';
-import type { Session } from '../upstream/session/session.ts';
-import type { Transport } from '../upstream/transport/transport.ts';
-import { StdioUpstream, type ProcessEvent } from '../upstream/stdio-upstream.ts';
+import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { Upstream } from '../upstream/upstream.ts';
 
 export interface RouteServer {
@@ -160,87 +151,32 @@ interface FromRoute extends SessionCapacityOptions {
 
 function createLegacyServer(
   { id: route, upstream: config }: RouteConfig,
-  { clock, log, hasSiblings, writes, messageBudget }: SharedServices,
+  { clock, log: ofProcess, hasSiblings, writes, messageBudget }: SharedServices,
   fromRoute: FromRoute,
 ): { readonly server: LegacyServer; readonly http: HttpServer | null } {
-  const logOneSession = (cause: string) => log.event('upstream.one_session', { route, cause });
-  if (fromRoute.hasOneSession === true) logOneSession('configured');
+  const log = routeLog(ofProcess, route);
+  if (fromRoute.hasOneSession === true) log.event('upstream.one_session', { cause: 'configured' });
   const options = {
     gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
     ...fromRoute,
     holdBytes: () => messageBudget.open(route),
-    onDetected: (kind: ServerKind, cause: DetectionCause) =>
-      log.event('upstream.detected', { route, kind, cause }),
-    onDropped: (kind: string, method: string, problem: string) =>
-      log.event('upstream.dropped', { route, kind, method: beginningOf(method), problem }),
-    onSession: sessionLog(route, clock, log),
+    log,
   };
   if (config.process !== null) {
-    const onProcess = (event: ProcessEvent) => logProcess(route, event, log);
-    const server = new StdioUpstream({ ...config, ...options, onProcess }, clock);
-    return { server, http: null };
+    return { server: new StdioUpstream({ ...config, ...options }, clock), http: null };
   }
-  const circuit = createCircuit(route, config, clock, log);
+  const circuit = createCircuit(config, clock, log);
   const onOutcome: HttpServer['onOutcome'] = (outcome) => {
     if (!isOutOfFiles(outcome)) circuit.ended(outcome);
   };
-  let isStreamLossLogged = false;
-  let isHoldingBackLogged = false;
   const upstream = new Upstream(
-    {
-      ...config,
-      ...options,
-      random: Math.random,
-      hasSiblings,
-      writes,
-      onOutcome,
-      onStreamLost: ({ code, message: problem }) => {
-        if (!isStreamLossLogged) log.event('session.stream_lost', { route, code, problem });
-        isStreamLossLogged = true;
-      },
-      onHeldBack: (ms) => {
-        if (!isHoldingBackLogged) log.event('upstream.held_back', { route, ms });
-        isHoldingBackLogged = true;
-      },
-      onOnlyModern: (offerings) => {
-        for (const { what, names } of offerings) {
-          log.event('upstream.only_modern', { route, what, names: names.join(', ') });
-        }
-      },
-      onSlow: (ms) => log.event('upstream.slow', { route, ms: Math.round(ms) }),
-      onOneSession: logOneSession,
-      onResumption: (delivers, cause) =>
-        log.event('upstream.resumption', { route, delivers, cause }),
-      onBroadcast: () => log.event('upstream.broadcasts', { route }),
-    },
+    { ...config, ...options, random: Math.random, hasSiblings, writes, onOutcome },
     clock,
   );
   return { server: upstream, http: { config, upstream, circuit, onOutcome } };
 }
 
-/** Creates a function to call with each session that is opened. It logs the session, and its end. */
-function sessionLog(route: string, clock: Clock, log: Log) {
-  let isNoStreamLogged = false;
-  return (session: Session, transport: Transport['kind']) => {
-    const { protocolVersion: revision } = session.initializeResult;
-    const standalone = session.canPush;
-    log.event('session.opened', { route, revision, transport, standalone });
-    const openedAtMs = clock.elapsed();
-    session.onOver = () =>
-      log.event('session.ended', { route, ms: Math.round(clock.elapsed() - openedAtMs) });
-    // Once for each server, since anonymous callers get a session for each call.
-    if (standalone || isNoStreamLogged || !session.interactive) return;
-    if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
-    isNoStreamLogged = true;
-  };
-}
-
-function createCircuit(
-  route: string,
-  config: HttpUpstreamConfig,
-  clock: Clock,
-  log: Log,
-): CircuitBreaker {
+function createCircuit(config: HttpUpstreamConfig, clock: Clock, log: RouteLog): CircuitBreaker {
   const options: CircuitBreakerOptions = {
     ...config.circuitBreaker,
     random: Math.random,
@@ -248,9 +184,9 @@ function createCircuit(
       const { code, message: problem } =
         typeof outcome === 'number' ? failureOf(outcome) : asUpstreamFailure(outcome, true);
       const url = nameOfServer(config);
-      log.event('upstream.circuit_opened', { route, url, code, problem });
+      log.event('upstream.circuit_opened', { url, code, problem });
     },
-    onClosed: () => log.event('upstream.circuit_closed', { route }),
+    onClosed: () => log.event('upstream.circuit_closed', {}),
   };
   return new CircuitBreaker(options, clock);
 }
@@ -258,21 +194,4 @@ function createCircuit(
 /** Describes a status as the log does where the request of a client gets it. The words of the server can repeat what it was sent. */
 function failureOf(status: number): UpstreamFailure {
   return failureOfStatus({ status, headers: {}, mediaType: '' }, '', false, 0);
-}
-
-function logProcess(route: string, event: ProcessEvent, log: Log): void {
-  const { session } = event;
-  switch (event.type) {
-    case 'started':
-      return log.event('process.started', { route, session, pid: event.pid });
-    case 'wrote': {
-      const { stream, line, dropped } = event;
-      return log.event('process.wrote', { route, session, stream, line, dropped });
-    }
-    case 'ended': {
-      const { problem, dropped, isCrash } = event;
-      const name = isCrash ? 'process.crashed' : 'process.ended';
-      return log.event(name, { route, session, problem, dropped });
-    }
-  }
 }

@@ -1,16 +1,14 @@
 /** A legacy server behind a route, however it is reached: what it is created with, what it is asked for, and what it was told. */
 import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { WriteBurst } from '../lib/http.ts';
+import type { RouteLog } from '../ops/route-log.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import type { AskingStyle, BroadcastDetector } from './discovery/broadcast-detector.ts';
 import type { UpstreamFailure } from '../model/upstream-failure.ts';
-import type { DetectionCause, LegacyTransport, UpstreamKind } from './discovery/detection.ts';
-import type { Offering } from './discovery/modern-side.ts';
-import type { ResumptionOutcome } from './discovery/resumptions.ts';
+import type { LegacyTransport, UpstreamKind } from './discovery/detection.ts';
 import type { InitializeResult } from './session/handshake.ts';
-import type { IncomingOptions } from './session/incoming.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders, SessionPoint } from './transport/transport.ts';
 
@@ -81,36 +79,18 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Returns a number from 0 up to 1. */
   readonly random: () => number;
+  /** Absent where nobody reads it, as in the probe. */
+  readonly log?: RouteLog | undefined;
   /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
-  /** Called like `IncomingOptions.onDropped`, for every session. */
-  readonly onDropped?: IncomingOptions['onDropped'];
-  /** Called like `IncomingOptions.onStreamLost`, for every session. */
-  readonly onStreamLost?: IncomingOptions['onStreamLost'];
-  /** Called like `IncomingOptions.onHeldBack`, for every session. */
-  readonly onHeldBack?: IncomingOptions['onHeldBack'];
-  /** Called once, when the server has shown that it can have one session only. */
-  readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
   /** Makes the writes of requests. */
   readonly writes?: WriteBurst;
   /** Called with the status of each response, and with the failure of a request that got none. */
   readonly onOutcome?: (outcome: number | UpstreamFailure) => void;
-  /** Called when it is found out what the server speaks, and again when that has changed. */
-  readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
   /** Called with what the server says of itself to the gateway, which has no credentials of a caller. */
   readonly onGreeted?: (greeting: Greeting) => void;
-  /** Called once for a server that speaks both eras and offers more in the modern one. */
-  readonly onOnlyModern?: (offerings: readonly Offering[]) => void;
-  /** Called when it took long to find out what the server speaks. */
-  readonly onSlow?: (ms: number) => void;
-  /** Called once, when the server is first seen to broadcast. */
-  readonly onBroadcast?: () => void;
-  /** Called when resumed streams are found to deliver replies at once, and when they do not any more. */
-  readonly onResumption?: (delivers: boolean, cause: ResumptionOutcome) => void;
-  /** Called with each session that was opened for a caller. */
-  readonly onSession?: (session: Session, transport: LegacyTransport) => void;
 }
 
 /** What a server said of itself to a client that declares nothing. */

@@ -3,6 +3,7 @@ import { UNBOUNDED } from './size-limits.ts';
 import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { Clock } from '../lib/clock.ts';
 import { randomId } from '../lib/crypto.ts';
+import type { RouteLog } from '../ops/route-log.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
@@ -16,8 +17,8 @@ import {
   type SessionCapacityOptions,
   type SessionRequest,
 } from './legacy-server.ts';
-import type { IncomingOptions } from './session/incoming.ts';
 import { Session } from './session/session.ts';
+import { logSession } from './session/session-log.ts';
 import { networkHint } from './transport/stdio/network-variables.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
@@ -43,35 +44,13 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
   readonly pingIntervalMs: number;
   /** The `clientInfo` for clients that gave none. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
+  /** Absent where nobody reads it, as in the probe. */
+  readonly log?: RouteLog | undefined;
   /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
-  /** Called like `IncomingOptions.onDropped`, for every session. */
-  readonly onDropped?: IncomingOptions['onDropped'];
-  /** Called with each session that was opened for a caller. */
-  readonly onSession?: (session: Session, transport: 'stdio') => void;
   /** Called with what the server says of itself to the gateway. */
   readonly onGreeted?: (greeting: Greeting) => void;
-  /** Called when the server was seen to work. */
-  readonly onDetected?: (kind: 'stdio', cause: 'configured') => void;
-  readonly onProcess?: (event: ProcessEvent) => void;
 }
-
-/** `session` is a name that the gateway gives to each process. */
-export type ProcessEvent = { readonly session: string } & (
-  | { readonly type: 'started'; readonly pid: number }
-  | {
-      readonly type: 'ended';
-      readonly problem: string;
-      readonly isCrash: boolean;
-      readonly dropped: number;
-    }
-  | {
-      readonly type: 'wrote';
-      readonly stream: 'stdout' | 'stderr';
-      readonly line: string;
-      readonly dropped: number;
-    }
-);
 
 export class StdioUpstream implements LegacyServer {
   readonly knownKind = 'stdio';
@@ -145,7 +124,7 @@ export class StdioUpstream implements LegacyServer {
     // No credentials of callers reach a process.
     this.#lastGreeting = { headers: OWN_HEADERS, initialized, hasStream };
     this.#options.onGreeted?.(this.#lastGreeting);
-    this.#options.onDetected?.('stdio', 'configured');
+    this.#options.log?.event('upstream.detected', { kind: 'stdio', cause: 'configured' });
     const ended = session.close().finally(() => {
       leave?.();
       if (this.#greeted === ended) this.#greeted = null;
@@ -160,7 +139,8 @@ export class StdioUpstream implements LegacyServer {
 
   async openSession(request: SessionRequest): Promise<Session> {
     const session = await this.#open(request);
-    this.#options.onSession?.(session, 'stdio');
+    const { log } = this.#options;
+    if (log !== undefined) logSession(session, log, this.#clock);
     return session;
   }
 
@@ -175,7 +155,7 @@ export class StdioUpstream implements LegacyServer {
 
   async #open(request: SessionRequest): Promise<Session> {
     const { process, gatewayInfo, headersTimeoutMs, pingIntervalMs } = this.#options;
-    const { onChange, onDropped } = this.#options;
+    const { onChange, log } = this.#options;
     const owner = request.principalKey ?? '';
     this.#delays.check(owner);
     if (this.#processes.size >= process.maxProcesses) await this.#greeted;
@@ -185,7 +165,7 @@ export class StdioUpstream implements LegacyServer {
     }
     const name = randomId().slice(0, 8);
     const output = new ProcessOutput(process.env, this.#clock, (stream, line, dropped) =>
-      this.#options.onProcess?.({ type: 'wrote', session: name, stream, line, dropped }),
+      log?.event('process.wrote', { session: name, stream, line, dropped }),
     );
     const clientInfo: JsonObject = request.clientInfo ?? { ...gatewayInfo };
     const options = {
@@ -200,7 +180,7 @@ export class StdioUpstream implements LegacyServer {
       detector: this.detector,
       askingStyle: this.#asking,
       ...(onChange === undefined ? {} : { onChange }),
-      ...(onDropped === undefined ? {} : { onDropped }),
+      log,
     };
     try {
       const connect = (listener: TransportListener) => this.#connect(listener, owner, name, output);
@@ -226,7 +206,7 @@ export class StdioUpstream implements LegacyServer {
     session: string,
     output: ProcessOutput,
   ): StdioTransport {
-    const { headersTimeoutMs, maxEventBytes, holdBytes, onProcess } = this.#options;
+    const { headersTimeoutMs, maxEventBytes, holdBytes, log } = this.#options;
     const startedAtMs = this.#clock.elapsed();
     const transport = new StdioTransport(listener, {
       ...this.#options.process,
@@ -237,12 +217,13 @@ export class StdioUpstream implements LegacyServer {
       maxAgeMs: this.#options.process.maxProcessAgeMs,
       output,
       clock: this.#clock,
-      onStart: (pid) => onProcess?.({ type: 'started', session, pid }),
+      onStart: (pid) => log?.event('process.started', { session, pid }),
       onEnd: ({ problem, isCrash, hasSpoken }) => {
         this.#processes.delete(transport);
         const livedMs = this.#clock.elapsed() - startedAtMs;
         this.#delays.ended(owner, { problem, isCrash, hasSpoken, livedMs });
-        onProcess?.({ type: 'ended', session, problem, isCrash, dropped: output.dropped });
+        const name = isCrash ? 'process.crashed' : 'process.ended';
+        log?.event(name, { session, problem, dropped: output.dropped });
       },
     });
     this.#processes.add(transport);

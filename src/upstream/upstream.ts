@@ -23,6 +23,7 @@ import { Resumptions } from './discovery/resumptions.ts';
 import { describeServer, type InitializeResult } from './session/handshake.ts';
 import { MAX_PINGS } from './session/keep-alive.ts';
 import { Session, type SessionOptions } from './session/session.ts';
+import { logSession } from './session/session-log.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
@@ -52,13 +53,13 @@ export class Upstream implements LegacyServer {
 
   constructor(options: UpstreamOptions, clock: Clock) {
     this.messagePaths = new MessagePaths(options.url);
-    const { hasSiblings = false, onBroadcast } = options;
+    const { hasSiblings = false, log } = options;
     this.detector = new BroadcastDetector({
       now: () => clock.now(),
       hasSiblings,
-      ...(onBroadcast === undefined ? {} : { onBroadcast }),
+      log,
     });
-    this.#resumptions = new Resumptions(clock, options.onResumption);
+    this.#resumptions = new Resumptions(clock, log);
     this.#broadcastProbe = new BroadcastProbe(clock, this.detector);
     this.#options = options;
     this.#http = new HttpClient(options, clock);
@@ -66,7 +67,7 @@ export class Upstream implements LegacyServer {
       isConfigured: options.hasOneSession === true,
       broken: () => this.#http.broken,
       replies: (session) => repliesToPing(session, clock),
-      onCertain: (cause) => options.onOneSession?.(cause),
+      onCertain: (cause) => log?.event('upstream.one_session', { cause }),
     });
     const server = {
       modern: new ModernSide(this.#http, { ...options.gatewayInfo }),
@@ -197,13 +198,14 @@ export class Upstream implements LegacyServer {
   }
 
   async #openFor(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
+    const { log } = this.#options;
     const open = () => this.#open(kind, request);
     const session =
       kind === 'http-sse' && !this.hasOneSession
         ? await this.#broadcastProbe.openSession(open)
         : (this.#withoutHandshake(request) ?? (await open()));
     this.#greetings.opened(kind, session);
-    this.#options.onSession?.(session, kind);
+    if (log !== undefined) logSession(session, log, this.#clock);
     return session;
   }
 
@@ -271,7 +273,7 @@ export class Upstream implements LegacyServer {
   #sessionOptions(request: SessionRequest): SessionOptions {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
       this.#options;
-    const { onChange, onDropped, onStreamLost, onHeldBack } = this.#options;
+    const { onChange, log } = this.#options;
     return {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -289,9 +291,7 @@ export class Upstream implements LegacyServer {
       checkQuestion: (question) =>
         this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
       ...(onChange === undefined ? {} : { onChange }),
-      ...(onDropped === undefined ? {} : { onDropped }),
-      ...(onStreamLost === undefined ? {} : { onStreamLost }),
-      ...(onHeldBack === undefined ? {} : { onHeldBack }),
+      log,
     };
   }
 }

@@ -3,6 +3,7 @@
  * sessions, processes and restarts, so that an id in the wrong session is a proof: of a bridge that broadcasts to all
  * clients, or of an event store that mixes streams. Some servers find streams by the request id alone.
  */
+import type { RouteLog } from '../../ops/route-log.ts';
 import { LruMap, RecentMap } from '../../lib/containers.ts';
 import { sha256, randomId, randomInteger } from '../../lib/crypto.ts';
 import { type UpstreamRequestId, upstreamRequestId } from '../../protocol/ids.ts';
@@ -86,8 +87,7 @@ export interface BroadcastDetectorOptions {
   readonly now: () => number;
   /** Whether other replicas of the gateway may use the same server. */
   readonly hasSiblings: boolean;
-  /** Called once, when the server is first seen to broadcast. */
-  readonly onBroadcast?: () => void;
+  readonly log?: RouteLog | undefined;
 }
 
 interface EndedCall {
@@ -196,7 +196,7 @@ export class BroadcastDetector {
   reportBroadcast(): void {
     if (this.#broadcasts) return;
     this.#broadcasts = true;
-    this.#options.onBroadcast?.();
+    this.#options.log?.event('upstream.broadcasts', {});
   }
 
   reportMixedStreams(): void {

@@ -183,7 +183,8 @@ export class Greetings {
         this.#server.modern.capabilities(headers, isAwaited ? headersTimeoutMs : PROBE_TIMEOUT_MS),
     });
     const tookMs = this.#clock.elapsed() - startedAtMs;
-    if (tookMs > SLOW_GREETING_MS) this.#options.onSlow?.(tookMs);
+    const { log } = this.#options;
+    if (tookMs > SLOW_GREETING_MS) log?.event('upstream.slow', { ms: Math.round(tookMs) });
     this.#detected(detected.kind, detected.cause);
     await this.#endGreeting(detected, headers);
     return detected.kind;
@@ -207,7 +208,7 @@ export class Greetings {
       this.#askAgainMs = ASK_AGAIN_MS;
       this.#askAgainAtMs = this.#clock.elapsed() + ASK_AGAIN_MS;
     }
-    if (kind !== this.#greeted) this.#options.onDetected?.(kind, cause);
+    if (kind !== this.#greeted) this.#options.log?.event('upstream.detected', { kind, cause });
     this.#greeted = kind;
     this.#cause = cause;
     this.#hasModernSide ||= kind === 'modern';
@@ -219,7 +220,7 @@ export class Greetings {
   async #endGreeting({ kind, cause, session }: Detected, headers: CallerHeaders): Promise<void> {
     if (session === null) return;
     const isCompared =
-      this.#options.onOnlyModern !== undefined &&
+      this.#options.log !== undefined &&
       !this.#hasCompared &&
       kind === 'streamable-http' &&
       cause === 'sessions';
@@ -247,6 +248,8 @@ export class Greetings {
     const list: List = (method, params) => session.request(method, params, headers);
     const legacy = { capabilities, ...(await readListings(capabilities, list)) };
     const offerings = onlyModern(modern, legacy);
-    if (offerings.length > 0) this.#options.onOnlyModern?.(offerings);
+    for (const { what, names } of offerings) {
+      this.#options.log?.event('upstream.only_modern', { what, names: names.join(', ') });
+    }
   }
 }

@@ -1,5 +1,6 @@
 /** Learns whether a server sends new events on a resumed stream at once (transports, "Resumability and Redelivery"). */
 import type { Clock } from '../../lib/clock.ts';
+import type { RouteLog } from '../../ops/route-log.ts';
 
 /**
  * What became of a stream that was resumed.
@@ -14,17 +15,14 @@ const DISTRUST_MS = 600_000;
 
 export class Resumptions {
   readonly #clock: Clock;
-  readonly #onChange: (delivers: boolean, cause: ResumptionOutcome) => void;
+  readonly #log: RouteLog | undefined;
   #delivers = false;
   #distrustedUntilMs = 0;
 
-  /** @param onChange called at each change of mind. At first, the server does not deliver */
-  constructor(
-    clock: Clock,
-    onChange: (delivers: boolean, cause: ResumptionOutcome) => void = () => {},
-  ) {
+  /** @param log is told each change of mind. At first, the server does not deliver */
+  constructor(clock: Clock, log?: RouteLog) {
     this.#clock = clock;
-    this.#onChange = onChange;
+    this.#log = log;
   }
 
   /** Whether a reply was seen to be delivered, and nothing has failed since. */
@@ -38,6 +36,6 @@ export class Resumptions {
     if (!delivers) this.#distrustedUntilMs = nowMs + DISTRUST_MS;
     if (delivers === this.#delivers || (delivers && nowMs < this.#distrustedUntilMs)) return;
     this.#delivers = delivers;
-    this.#onChange(delivers, outcome);
+    this.#log?.event('upstream.resumption', { delivers, cause: outcome });
   }
 }

@@ -1,9 +1,10 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
 import { inBackground } from '../../lib/background.ts';
+import type { RouteLog } from '../../ops/route-log.ts';
 import { upstreamRequestId, type UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey, isCutTo32Bits } from '../discovery/broadcast-detector.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
+import { asUpstreamFailure, beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { DroppedMessage, MessageSource, TransportListener } from '../transport/transport.ts';
 import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questions/routing.ts';
 import type { SessionCall } from './session-call.ts';
@@ -19,12 +20,7 @@ export interface IncomingOptions {
   readonly checkQuestion?: (question: string) => Promise<void> | null;
   /** Called with the method of each change of a list or a resource that happened, or may have been missed. */
   readonly onChange?: (method: string) => void;
-  /** Called when the standalone stream of a session broke and is refused. */
-  readonly onStreamLost?: (failure: UpstreamFailure) => void;
-  /** Called with how long, in ms, there was no response head for a call. */
-  readonly onHeldBack?: (ms: number) => void;
-  /** Called with a message of the server's own that was too large. */
-  readonly onDropped?: (kind: 'request' | 'notification', method: string, problem: string) => void;
+  readonly log?: RouteLog | undefined;
 }
 
 /** A reply that was too large, in the place of the reply. */
@@ -61,15 +57,17 @@ export class IncomingMessages implements TransportListener {
 
   dropped(message: DroppedMessage, failure: UpstreamFailure): void {
     if (message.type === 'response') return this.#replyDropped(message.id, failure);
-    this.#options.onDropped?.(message.type, message.method, failure.message);
+    const { type: kind, method } = message;
+    const problem = failure.message;
+    this.#options.log?.event('upstream.dropped', { kind, method: beginningOf(method), problem });
     if (message.type === 'notification') return;
     // The server is told, so that it does not wait.
-    const problem = `the message is too large for the gateway (${failure.details.exceeds})`;
-    this.message({ type: 'malformed', problem, id: message.id }, STANDALONE);
+    const told = `the message is too large for the gateway (${failure.details.exceeds})`;
+    this.message({ type: 'malformed', problem: told, id: message.id }, STANDALONE);
   }
 
   sent(id: UpstreamRequestId): void {
-    this.#session.calls.get(id)?.wasSent(this.#options.onHeldBack);
+    this.#session.calls.get(id)?.wasSent(this.#options.log);
   }
 
   accepted(id: UpstreamRequestId): void {
@@ -127,7 +125,8 @@ export class IncomingMessages implements TransportListener {
   standaloneLost(failure: UpstreamFailure): void {
     this.#session.standalone = 'lost';
     this.#session.loseChanges(failure);
-    this.#options.onStreamLost?.(failure);
+    const { code, message: problem } = failure;
+    this.#options.log?.once('session.stream_lost', { code, problem });
   }
 
   confirmSession(): Promise<boolean> {

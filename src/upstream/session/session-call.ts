@@ -1,4 +1,5 @@
 /** One interactive call of a session: its listener, and its open questions. */
+import type { RouteLog } from '../../ops/route-log.ts';
 import { inBackground } from '../../lib/background.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
@@ -99,12 +100,14 @@ export class SessionCall implements RequestExchange {
     return (this.#accepted ??= Promise.withResolvers()).promise;
   }
 
-  /** The request is on its way. @param onHeldBack called with how long, in ms, nothing came in response to it */
-  wasSent(onHeldBack: ((ms: number) => void) | undefined): void {
+  /** The request is on its way. */
+  wasSent(log: RouteLog | undefined): void {
     this.listener.sent?.();
-    if (onHeldBack === undefined || this.isAccepted || this.isOver) return;
+    if (log === undefined || this.isAccepted || this.isOver) return;
     const { clock } = this.#host;
-    this.#expectation = clock.setTimer(HEAD_EXPECTED_MS, () => onHeldBack(HEAD_EXPECTED_MS));
+    this.#expectation = clock.setTimer(HEAD_EXPECTED_MS, () =>
+      log.once('upstream.held_back', { ms: HEAD_EXPECTED_MS }),
+    );
   }
 
   /** The server has taken the request. */

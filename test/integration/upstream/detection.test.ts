@@ -1,6 +1,7 @@
 /** What answers say which transport a server speaks, and callers who come while it is being found out. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
+import { recordedLog } from '../../fixtures/recorded-log.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import {
   eventStream,
@@ -122,11 +123,11 @@ describe('the reply to the probe for the modern era', () => {
     const clock = new ManualClock();
     const modern = Promise.withResolvers<void>();
     const detected: unknown[] = [];
-    const onDetected = (kind: string, cause: string) => {
+    const log = recordedLog((_event, { kind, cause }) => {
       detected.push([kind, cause]);
       if (kind === 'modern') modern.resolve();
-    };
-    const upstream = upstreamOf(server, { onDetected }, clock);
+    });
+    const upstream = upstreamOf(server, { log }, clock);
     expect(await upstream.detect({})).toBe('streamable-http');
     refusing = false;
     upstream.askAgain({});

@@ -1,4 +1,5 @@
 /** Streams that break: when, how often and from where on they are taken up again. */
+import { recordedLog } from '../../fixtures/recorded-log.ts';
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import type { ServerRequestId } from '../../../src/protocol/ids.ts';
@@ -127,9 +128,11 @@ describe('what a resumed stream shows of its server', () => {
       },
     );
     const clock = new ManualClock();
-    const changes: [boolean, string][] = [];
-    const onResumption = (...change: [boolean, string]) => changes.push(change);
-    const upstream = upstreamOf(server, { ...HTTP, onResumption }, clock);
+    const changes: unknown[] = [];
+    const log = recordedLog((event, { delivers, cause }) => {
+      if (event === 'upstream.resumption') changes.push([delivers, cause]);
+    });
+    const upstream = upstreamOf(server, { ...HTTP, log }, clock);
     const session = await open(upstream);
     /** Makes a call, and answers its question once its stream is back. */
     const begin = async (next: Behaviour) => {

@@ -1,14 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import {
-  Resumptions,
-  type ResumptionOutcome,
-} from '../../../../src/upstream/discovery/resumptions.ts';
+import { Resumptions } from '../../../../src/upstream/discovery/resumptions.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { recordedLog } from '../../../fixtures/recorded-log.ts';
 
 function resumptions() {
   const clock = new ManualClock();
-  const changes: [boolean, ResumptionOutcome][] = [];
-  const learned = new Resumptions(clock, (...change) => changes.push(change));
+  const changes: unknown[] = [];
+  const log = recordedLog((_event, { delivers, cause }) => changes.push([delivers, cause]));
+  const learned = new Resumptions(clock, log);
   return { clock, changes, learned };
 }
 
