@@ -7,6 +7,7 @@ import { confuse, forge, lookAround } from './clients/strangers.ts';
 import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
+import { asksOnItsStream } from './servers/tools.ts';
 import { answerTo } from './servers/sessions.ts';
 
 export interface Surroundings {
@@ -165,19 +166,24 @@ export class Caller {
 
   /** Sends the same retry once more. Its outcome is compared, and no more. */
   async #repeat(outcome: Outcome): Promise<void> {
-    const { checker } = this.#around;
-    checker.repeated(this.#name, this.#round, outcome, this.#around.mayLoseOutcomes);
+    this.#compare(this.#round, outcome);
     if (this.#call.isDoubled) await this.#sendAgain();
   }
 
   async #sendAgain(): Promise<void> {
-    const { checker } = this.#around;
     const round = this.#round;
     const replica = this.#around.pick(`${this.#name}:${this.#tries}:again`);
     this.#tell(`sends the same again to ${replica.name}`);
     const again = await this.#send(replica, PATIENT_MS);
     this.#tell(`sent again, ${again.type === 'failed' ? again.reason : again.type}`);
-    checker.repeated(this.#name, round, again, this.#around.mayLoseOutcomes);
+    this.#compare(round, again);
+  }
+
+  /** What is asked beside a call can be lost between two readers: then the second one has another outcome. */
+  #compare(round: number, outcome: Outcome): void {
+    const { checker, isUndisturbed, mayLoseOutcomes } = this.#around;
+    if (!isUndisturbed && !asksOnItsStream(this.#call.tool)) return;
+    checker.repeated(this.#name, round, outcome, mayLoseOutcomes);
   }
 
   #send(replica: Replica, patienceMs: number): Promise<Outcome> {

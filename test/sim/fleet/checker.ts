@@ -9,6 +9,9 @@ export const END_WITHIN_MS = 200_000;
 /** After so long, a process that cannot say whose question it has declines it; and how long that may take. */
 const HELD_MS = 60_000;
 const SHOWN_WITHIN_MS = 65_000;
+/** How often a task is kept within a second, and the outcome of a call at all. */
+const MOST_KEPT_A_SECOND = 12;
+const MOST_OUTCOMES = 6;
 const QUESTION = /call=(\w+);question=([\w-]+);/g;
 
 export class Checker {
@@ -23,6 +26,7 @@ export class Checker {
   readonly #holders = new Map<string, string>();
   readonly #epochs = new Map<string, number>();
   readonly #outcomes = new Map<string, string>();
+  readonly #kept = new Map<string, readonly number[]>();
 
   constructor(journal: () => readonly JournalEntry[]) {
     this.#journal = journal;
@@ -45,6 +49,17 @@ export class Checker {
     const last = this.#epochs.get(key) ?? 0;
     if (epoch < last) this.break(1, `${key} has the token ${epoch} after ${last}`);
     this.#epochs.set(key, Math.max(last, epoch));
+  }
+
+  /** Law 7: what does not change is not kept again and again, and what changes much not each time. */
+  kept(key: string, nowMs: number): void {
+    const isTask = key.includes('{task:');
+    if (!isTask && !key.endsWith(':outcome')) return;
+    const withinMs = isTask ? 1_000 : Infinity;
+    const times = [...(this.#kept.get(key) ?? []).filter((ms) => nowMs - ms < withinMs), nowMs];
+    this.#kept.set(key, times);
+    if (times.length !== 1 + (isTask ? MOST_KEPT_A_SECOND : MOST_OUTCOMES)) return;
+    this.break(7, `${key} is kept again and again`);
   }
 
   /** Law 4: a question is shown only in the call that asked it. @returns the calls that ask */

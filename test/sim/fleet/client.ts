@@ -78,7 +78,7 @@ const TASK_META = {
   },
 };
 /** How long a slow reader rests after each piece. */
-const REST_MS = 40;
+const REST_MS = 400;
 
 /** @param untilMs when the client gives up, asked again when that time has come */
 export function send(port: number, wanted: ModernRequest, untilMs: () => number): Promise<Outcome> {

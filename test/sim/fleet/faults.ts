@@ -2,8 +2,8 @@
 import { below, choose } from '../engine/random.ts';
 
 /**
- * A fault at any time finds little: it strikes when something was just `called`, `asked`, `answered` or done (`acted`) at a server,
- * a question was just `shown` to a client, its retry was just sent (`retried`), a stream was just `resumed`, a home or call just
+ * A fault at any time finds little: it strikes when something was just `called`, `asked`, `answered`, done (`acted`) or
+ * `ended` at a server, a question was just `shown` to a client, its retry was just sent (`retried`), a stream was just `resumed`, a home or call just
  * `claimed`, or a lease just `renewed`.
  */
 const MOMENTS = [
@@ -13,6 +13,7 @@ const MOMENTS = [
   'asked',
   'answered',
   'acted',
+  'ended',
   'resumed',
   'claimed',
   'renewed',

@@ -138,7 +138,9 @@ function callOf(name: string, id: number, kinds: KindsOfCalls): Omit<PlannedCall
     workMs: choose(`${name}:work`, WORK_MS) + below(`${name}:more-work`, WORK_RANGE_MS),
     patienceMs: choose(`${name}:patience`, PATIENCE_MS),
     isDoubled: kinds.hasRepeats && choose(`${name}:doubled`, [false, false, true]),
-    habits: kinds.hasRepeats ? habits : { ...habits, doubles: false, isConfused: false },
+    habits: kinds.hasRepeats
+      ? habits
+      : { ...habits, doubles: false, isConfused: false, takesTasks: false },
   };
 }
 

@@ -73,6 +73,7 @@ class Fleet {
     const redis = simulated.as('redis', () => new RedisModel(PORTS.redis, 'redis'));
     const hasLostData = faults.some(losesData);
     redis.store.onClaim = (claim) => this.checker.claimed(claim, hasLostData);
+    redis.store.onSet = (key) => this.checker.kept(key, simulated.nowMs);
     const workMs = (call: string) => calls.find(({ id }) => nameOf(id) === call)?.workMs ?? 0;
     const options = { traits, journal: this.#journal, workMs };
     const server = simulated.as('server', () => startServer(PORTS.upstream, options));

@@ -15,7 +15,7 @@ interface Parts {
   tell(what: string): void;
 }
 
-const CLOCK_STEP_MS = 60_000;
+const CLOCK_STEPS_MS = [60_000, 60_000, 600_000] as const;
 const FALL_BACK_MS = [300, 2_000, 20_000] as const;
 const SLOWEST_MS = 900;
 /** What was sent so long before a fault can be on its way. */
@@ -129,7 +129,8 @@ export class Strikes {
   }
 
   #stepClock({ id }: PlannedFault, name: string): void {
-    const aheadMs = this.#below(id, 'step', 2) === 0 ? CLOCK_STEP_MS : -CLOCK_STEP_MS;
+    const stepMs = CLOCK_STEPS_MS[this.#below(id, 'how far', CLOCK_STEPS_MS.length)] ?? 0;
+    const aheadMs = this.#below(id, 'step', 2) === 0 ? stepMs : -stepMs;
     this.#parts.tell(`clock: ${name} ${aheadMs} ms`);
     simulation().setClockAhead(name, aheadMs);
   }

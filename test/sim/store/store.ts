@@ -45,6 +45,8 @@ export class Store {
   readonly #now: () => number;
   /** Called with each claim that a script has made or renewed. */
   onClaim: (claim: StoredClaim) => void = () => {};
+  /** Called with each value that a command has put. */
+  onSet: (key: string) => void = () => {};
   readonly #entries = new Map<string, Entry>();
   readonly #changes: Change[] = [];
   readonly #garbage = new Set<Value>();
@@ -210,6 +212,7 @@ export class Store {
     const upper = options.map((option) => option.toUpperCase());
     if (upper.includes('XX') && this.#get(key) === null) return null;
     const at = upper.indexOf('PX');
+    this.onSet(key);
     this.#set(key, value, at === -1 ? Infinity : Number(options[at + 1]));
     return OK;
   }

@@ -200,7 +200,7 @@ export class ServerSession {
         if (progressToken === undefined) return;
         for (let count = 0; count < REPORTS; count++) {
           progress += 1;
-          const message = 'x'.repeat(REPORT_BYTES);
+          const message = `${progress}: ${'x'.repeat(REPORT_BYTES)}`;
           const params = { progressToken, progress, message };
           line.send({ jsonrpc: '2.0', method: 'notifications/progress', params });
         }
