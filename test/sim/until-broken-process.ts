@@ -2,7 +2,7 @@
 import './engine/pins.ts';
 import './network/tcp-model.ts';
 import { readCorpus } from './corpus.ts';
-import { historyOf } from './fleet/history.ts';
+import { type History, historyOf } from './fleet/history.ts';
 import { play } from './fleet/play.ts';
 
 const [most = 0, law = 0] = process.argv.slice(2).map(Number);
@@ -23,8 +23,14 @@ function next(seed: number): void {
   process.stdout.write(JSON.stringify(result), () => process.exit());
 }
 
+/** Long histories have seeds of their own. */
+function isShort({ calls }: History): boolean {
+  return calls.every(({ id }) => id < 8);
+}
+
 function readOpen(): number[] {
-  return readCorpus(new URL('open.yaml', import.meta.url)).map(({ history }) => history.seed);
+  const kept = readCorpus(new URL('open.yaml', import.meta.url)).map(({ history }) => history);
+  return kept.filter(isShort).map(({ seed }) => seed);
 }
 
 setImmediate(next, 1);
