@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../fixtures/gateways/test-gateway.ts';
 import {
   askName,
   LegacyServer,
@@ -68,14 +68,12 @@ test.each([
   'tasks-mrtr-composition',
 ])('%s', async (scenario) => {
   const legacy = await LegacyServer.start({ tools: TOOLS });
-  stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url, {
+  const { gateway } = await gatewayBefore(legacy, {
     tasks: {
       afterMs: 300,
       tools: { confirm_delete: 'interactive', multi_input: 'interactive' },
     },
   });
-  stopAfterTest(() => gateway.close());
   const directory = await mkdtemp(join(tmpdir(), 'conformance-'));
   stopAfterTest(() => rm(directory, { recursive: true, force: true }));
   const checks = await runScenario(gateway.url, scenario, directory);

@@ -1,13 +1,12 @@
 /** nginx between the gateway and a server, which holds responses back until it has them whole, as by default. */
 import { describe, expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { testGateway } from '../fixtures/gateways/test-gateway.ts';
 import { legacyServer } from '../fixtures/gateways/replica-testbed.ts';
 import { hurriedClock } from '../fixtures/hurried-clock.ts';
 import { startNginx } from '../fixtures/network/nginx.ts';
 import { report } from '../fixtures/probing.ts';
 import { askName } from '../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const TOOLS = { echo: async () => 'hello', ask: askName };
 
@@ -24,8 +23,7 @@ describe('a proxy that holds responses back', { tags: ['nginx'], timeout: 30_000
   // Rule limits-13: A call whose response has not even begun after 30 s is logged once for each route, with the usual cause:
   // a proxy that holds responses back until they are complete. The call goes on.
   test('is named in the log when a call that asks has no response head after 30 s', async () => {
-    const gateway = await startTestGateway(await behindNginx(), { clock: hurriedClock(30) });
-    stopAfterTest(() => gateway.close());
+    const gateway = await testGateway(await behindNginx(), { clock: hurriedClock(30) });
     expect((await callTool(gateway.url, 'echo')).response.result).toBeDefined();
     expect(gateway.log.named('upstream.held_back')).toEqual([]);
     const leaving = new AbortController();

@@ -13,10 +13,9 @@ import {
   replica,
   text,
 } from '../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { testGateway } from '../fixtures/gateways/test-gateway.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { overseer } from '../fixtures/redis/redis-topologies.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const APART_SECONDS = 120;
 const SKEW = 'mrtr_gateway_clock_skew_seconds';
@@ -169,8 +168,7 @@ test.each([
     const legacy = await legacyServer({ tools });
     let offMs = 0;
     const clock: Clock = { ...systemClock, now: () => systemClock.now() + offMs };
-    const gateway = await startTestGateway(legacy.url, { clock });
-    stopAfterTest(() => gateway.close());
+    const gateway = await testGateway(legacy.url, { clock });
     const asked = await callTool(gateway.url, 'greet');
     offMs = byMs;
     expect(text(await callTool(gateway.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');

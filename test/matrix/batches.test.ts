@@ -3,13 +3,12 @@
  * array, and a client must take them (2025-03-26, basic, "Batching").
  */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../fixtures/gateways/test-gateway.ts';
 import { callTool, type SendOptions } from '../fixtures/clients/modern-client.ts';
 import { inputRequired, textOf } from '../fixtures/revisions/testbed.ts';
 import { SERVERS, TITLE } from '../fixtures/revisions/table.ts';
 import { wireServer, type WireScript } from '../fixtures/revisions/wire.ts';
 import type { Received } from '../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const HEARS: SendOptions = {
   meta: { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'info' },
@@ -48,9 +47,7 @@ describe.each(batching)(TITLE, (shape) => {
         say.own({ jsonrpc: '2.0', id, result: {} });
       },
     });
-    stopAfterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url, { transport: shape.transport });
-    stopAfterTest(() => gateway.close());
+    const { gateway } = await gatewayBefore(server, { transport: shape.transport });
     return { server, url: gateway.url };
   }
 
@@ -152,9 +149,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
         say.own(response(body.id));
       },
     });
-    stopAfterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url, { transport: shape.transport });
-    stopAfterTest(() => gateway.close());
+    const { gateway } = await gatewayBefore(server, { transport: shape.transport });
     const done = await callTool(gateway.url, 'any', {}, HEARS);
     expect(textOf(done)).toBe('done');
     expect(done.notifications).toEqual([]);

@@ -1,10 +1,9 @@
 /** Calls that a server of each revision refuses with an HTTP status, and what its client learns of that. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../fixtures/gateways/test-gateway.ts';
 import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
 import { SERVERS, TITLE } from '../fixtures/revisions/table.ts';
 import { wireServer, type HttpRefusal } from '../fixtures/revisions/wire.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 interface Case {
   readonly refusal: HttpRefusal;
@@ -73,9 +72,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   // Rules responses-4, passthrough-5, failures-5, failures-6, expired-3.
   test.each(Object.entries(CASES))('HTTP %s', async (_title, { refusal, status, data, calls }) => {
     const server = await wireServer(shape, { refusedCall: refusal });
-    stopAfterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url, { transport: shape.transport });
-    stopAfterTest(() => gateway.close());
+    const { gateway } = await gatewayBefore(server, { transport: shape.transport });
     const refused = await callTool(gateway.url, 'any');
     expect(refused.status).toBe(status);
     expect(saidBy(refused)).toMatchObject(data);

@@ -1,6 +1,6 @@
 /** Which revision a server and the gateway agree on (lifecycle, "Version Negotiation"), and when on none. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { testGateway } from '../fixtures/gateways/test-gateway.ts';
 import { callTool, send } from '../fixtures/clients/modern-client.ts';
 import { textOf } from '../fixtures/revisions/testbed.ts';
 import { before, SERVERS, TITLE, type RevisionShape } from '../fixtures/revisions/table.ts';
@@ -22,8 +22,7 @@ async function start(shape: RevisionShape, script: WireScript) {
   stopAfterTest(() => server.stop());
   const { transport } = shape;
   const url = transport === 'http-sse' ? server.url.replace('/mcp', '/sse') : server.url;
-  const gateway = await startTestGateway(url, { transport });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(url, { transport });
   started = true;
   const first = server.received.length;
   const received = () => server.received.slice(first);

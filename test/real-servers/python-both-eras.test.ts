@@ -12,7 +12,7 @@ import {
 import { sampled } from '../fixtures/real-servers/sampled.ts';
 import { onlyText } from '../fixtures/real-servers/tool-text.ts';
 import { travelPromises } from '../fixtures/real-servers/travel-promises.ts';
-import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { testGateway } from '../fixtures/gateways/test-gateway.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const BOOK: Answers = { elicitation: () => ({ action: 'accept', content: { city: 'Oslo' } }) };
@@ -45,8 +45,7 @@ describe('a server of the Python SDK', { tags: ['python', 'python-2'] }, () => {
   test('goes on to ask when it is upgraded in place, and when the upgrade is taken back', async () => {
     const first = await startPythonServer('streamable-http');
     stopAfterTest(() => first.stop());
-    const gateway = await startTestGateway(`${first.origin}/mcp`);
-    stopAfterTest(() => gateway.close());
+    const gateway = await testGateway(`${first.origin}/mcp`);
     const asked = await connectAskedClient(gateway.url, BOOK);
     stopAfterTest(() => asked.close());
     const book = async () => onlyText(await asked.client.callTool({ name: 'book' }));

@@ -3,7 +3,8 @@
  * Runs where `MCP_PYTHON` names a Python that has it: `python3 -m venv venv && venv/bin/pip install 'mcp<2'`.
  */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../fixtures/gateways/gateway.ts';
+import { testGateway } from '../fixtures/gateways/test-gateway.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { startPythonServer } from '../fixtures/real-servers/python/python-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
@@ -22,11 +23,9 @@ describe.each(CASES.flatMap((one) => TOOLS.map((tool) => ({ ...one, tool }))))(
       const server = await startPythonServer(transport, 'actors');
       stopAfterTest(() => server.stop());
       const upstream = `${server.origin}${path}`;
-      const gateway = await startTestGateway(upstream, overrides);
-      stopAfterTest(() => gateway.close());
+      const gateway = await testGateway(upstream, overrides);
       const effects = async () => {
-        const other = await startTestGateway(upstream);
-        stopAfterTest(() => other.close());
+        const other = await testGateway(upstream);
         const { response } = await callTool(other.url, 'effects');
         return response.result.content[0].text;
       };

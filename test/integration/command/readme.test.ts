@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { startEverything } from '../../fixtures/processes.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
@@ -17,8 +17,7 @@ test('the client of the README is asked in the middle of a call that the gateway
   expect(code.split(PUBLIC_URL)).toHaveLength(2);
   const server = await startEverything('streamableHttp');
   stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(`${server.origin}/mcp`);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(`${server.origin}/mcp`);
 
   const { stdout } = await promisify(execFile)(
     process.execPath,

@@ -1,7 +1,8 @@
 /** What ends while another configuration is prepared, which can take seconds: the gateway waits for its servers. */
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, testConfig } from '../../fixtures/gateways/gateway.ts';
+import { testConfig } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { answersOf } from '../../fixtures/gateways/replica-testbed.ts';
 import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
@@ -22,8 +23,7 @@ test('a former route that ends while another configuration is prepared is not se
     parking: { ttlMs: 10_000, callTtlMs: LIFE_MS },
     tasks: { promote: 'never' },
   } as const;
-  const gateway = await startTestGateway(server.url, { ...overrides, clock });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(server.url, { ...overrides, clock });
   const reload = (...added: readonly (readonly [id: string, url: string])[]) =>
     gateway.reload(() => {
       const config = testConfig(server.url, overrides);

@@ -2,14 +2,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
-import {
-  startTestGateway,
-  testConfig,
-  type GatewayOverrides,
-} from '../../fixtures/gateways/gateway.ts';
+import { testConfig, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { answersOf, greeter, legacyServer, text } from '../../fixtures/gateways/replica-testbed.ts';
 import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const SHORT_MS = 60_000;
 const LONG_MS = 600_000;
@@ -26,8 +22,7 @@ async function stage(more: GatewayOverrides = {}) {
   const { tools, effects } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });
   const clock = new ManualClock();
-  const gateway = await startTestGateway(legacy.url, { ...settings(SHORT_MS), ...more, clock });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(legacy.url, { ...settings(SHORT_MS), ...more, clock });
   const reload = gateway.reload(() => testConfig(legacy.url, { ...settings(LONG_MS), ...more }));
   await advanceUntil(clock, reload);
   const call = (more: object = {}) => advanceUntil(clock, callTool(gateway.url, 'greet', more));

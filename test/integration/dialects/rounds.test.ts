@@ -6,6 +6,7 @@ import { accept } from '../../fixtures/clients/modern-client.ts';
 import { askForm, GITHUB_LOGIN, loginTo } from '../../fixtures/dialects/proposal-tools.ts';
 import { withDialect } from '../../fixtures/dialects/testbed.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import type { Tool } from '../../fixtures/servers/legacy/tools.ts';
 import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -29,13 +30,12 @@ describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {
   // Rule dialects-11: A replay in a dialect asks only for what was not answered before.
   test('"Rolling Upgrades": an answer that the old version had is not asked for again', async () => {
     const old = await LegacyServer.start({ tools: { sign_in: oldVersion } });
-    const gateway = await startTestGateway(
+    const gateway = await testGateway(
       old.url,
       withDialect(dialect, '/draft', {
         continuation: { replay: { tools: ['sign_in'], annotated: false } },
       }),
     );
-    stopAfterTest(() => gateway.close());
     const client = await DialectClient.connect(gateway.url, '/draft');
     const first = await client.send(ask('sign_in', {}));
     const [github, google] = questionsOf(first);
@@ -72,8 +72,7 @@ describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {
       drain: { delayMs: 0, parkedMs: 0, timeoutMs: 100 },
     });
     const overloaded = await startTestGateway(legacy.url, config);
-    const other = await startTestGateway(legacy.url, config);
-    stopAfterTest(() => other.close());
+    const other = await testGateway(legacy.url, config);
     const client = await DialectClient.connect(overloaded.url, '/draft');
     const running = client.send(ask('compute', {}));
     await legacy.saw('tools/call');

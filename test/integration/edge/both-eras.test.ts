@@ -1,15 +1,14 @@
 /** Servers that speak both eras, and servers that change their era while the gateway runs. */
 import { describe, expect, test } from 'vitest';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
 import { ChangingServer, type ServerEra } from '../../fixtures/servers/changing-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 async function stage(era: ServerEra, overrides: GatewayOverrides = {}) {
   const server = await ChangingServer.start(era);
-  const gateway = await startTestGateway(server.url, overrides);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(server.url, overrides);
   const called = async (name: string) => {
     const { response } = await callTool(gateway.url, name);
     return response.result?.content?.[0]?.text ?? response;

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders, send } from '../../fixtures/clients/modern-client.ts';
 import { json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
@@ -202,8 +203,7 @@ describe('a server that is modern itself', () => {
             }
           : { headers: { 'x-of': 'server' }, body: { jsonrpc: '2.0', id: 1, result: { a: 1 } } },
     );
-    const gateway = await startTestGateway(url);
-    stopAfterTest(() => gateway.close());
+    const gateway = await testGateway(url);
     const body = ' {"jsonrpc":"2.0","id":1,"method":"x/y",\n"a":1,"a":2}';
     const answer = await post(gateway.url, body, { 'mcp-method': 'something else' });
     expect(answer.text).toBe('{"jsonrpc":"2.0","id":1,"result":{"a":1}}');

@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { connectWithLogin } from '../../fixtures/clients/login.ts';
 import { send } from '../../fixtures/clients/modern-client.ts';
 import { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { greeter } from '../../fixtures/gateways/replica-testbed.ts';
 import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { freePort } from '../../fixtures/processes.ts';
@@ -68,9 +69,7 @@ describe('with publicUrl', () => {
       const challenge = `Bearer realm="see resource_metadata=x", resource_metadata="${new URL(at, server.url).href}", scope="a"`;
       return json(response, 401, {}, { 'www-authenticate': challenge });
     });
-    stopAfterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url, overrides);
-    stopAfterTest(() => gateway.close());
+    const { gateway } = await gatewayBefore(server, overrides);
     const read = (path: string, init?: RequestInit) => fetch(new URL(path, gateway.url), init);
     return { server, gateway, read };
   }

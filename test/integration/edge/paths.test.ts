@@ -1,12 +1,8 @@
 /** The path of a route, however it is spelled, and the paths beside it. */
 import { describe, expect, test } from 'vitest';
 import { startGateway } from '../../../src/app/gateway.ts';
-import {
-  RecordedLog,
-  startTestGateway,
-  testConfig,
-  type GatewayOverrides,
-} from '../../fixtures/gateways/gateway.ts';
+import { RecordedLog, testConfig, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
 import { ground, type Ground } from '../../fixtures/gateways/survival-testbed.ts';
@@ -152,8 +148,7 @@ describe('a path beside those of the routes', () => {
   // they are closed (404), as nobody could say whose they are.
   test('is the server’s own, such as its OAuth metadata, which we do not touch', async () => {
     const server = await metadata();
-    const gateway = await startTestGateway(server.url);
-    stopAfterTest(() => gateway.close());
+    const gateway = await testGateway(server.url);
     for (const path of [METADATA, '/health?deep=1']) {
       const answer = await fetch(new URL(path, gateway.url));
       expect(answer.headers.get('x-of')).toBe('server');
@@ -164,8 +159,7 @@ describe('a path beside those of the routes', () => {
   // Rule passthrough-4.
   test('is closed where legacy clients are rejected, but for what tells how to authorize', async () => {
     const server = await metadata();
-    const gateway = await startTestGateway(server.url, REJECT);
-    stopAfterTest(() => gateway.close());
+    const gateway = await testGateway(server.url, REJECT);
     const found = await fetch(new URL(METADATA, gateway.url));
     expect(await found.json()).toMatchObject({ asked: METADATA });
     const other = await fetch(new URL('/health', gateway.url));

@@ -1,9 +1,8 @@
 /** MCP Apps, an extension that adds nothing to the wire but what both sides declare, and `ui://` resources. */
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { send } from '../../fixtures/clients/modern-client.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const UI = 'io.modelcontextprotocol/ui';
 const CLIENT = {
@@ -42,9 +41,7 @@ async function clockServer() {
     const tool = shows ? { ...PLAIN_TOOL, _meta: { ui: { resourceUri: CLOCK } } } : PLAIN_TOOL;
     return reply(body.method === 'tools/list' ? { tools: [tool] } : { contents: [PAGE] });
   });
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, { transport: 'streamable-http' });
   return { server, url: gateway.url };
 }
 

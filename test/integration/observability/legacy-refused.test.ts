@@ -3,10 +3,10 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { legacyRefusalLog } from '../../../src/front/edge-route.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
-import { RecordedLog, startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { ground } from '../../fixtures/gateways/survival-testbed.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 const REJECT = { edge: { legacyClients: 'reject' } } as const;
@@ -14,8 +14,7 @@ const REJECT = { edge: { legacyClients: 'reject' } } as const;
 /** A gateway whose server is reached over stdio. */
 async function overStdio() {
   const stdio = { command: process.execPath, args: [SERVER, 'plain'] };
-  const gateway = await startTestGateway(stdio);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(stdio);
   return gateway;
 }
 

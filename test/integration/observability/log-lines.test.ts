@@ -1,15 +1,12 @@
 /** What the lines of the log have in common, whoever writes them. */
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 test('times are whole milliseconds: of a call and of its session', async () => {
   const legacy = await LegacyServer.start({ tools: { hi: async () => ({ content: [] }) } });
-  stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url, { sessions: { scope: 'call' } });
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(legacy, { sessions: { scope: 'call' } });
   await callTool(gateway.url, 'hi');
   await gateway.log.saw('session.ended');
   const times = (['call.ended', 'session.ended'] as const).flatMap((name) =>

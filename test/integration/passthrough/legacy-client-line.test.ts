@@ -1,14 +1,11 @@
 /** An operator sees that a client is not bridged: a modern one can negotiate a legacy revision without a word. */
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { legacyServer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 test('the first request of a legacy client is a line in the log, once for each route', async () => {
   const server = await legacyServer(() => {});
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server);
   await fetch(new URL('/.well-known/any', gateway.url));
   expect(gateway.log.named('route.legacy_client')).toEqual([]);
   for (let id = 1; id <= 2; id += 1) {

@@ -7,7 +7,8 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const KEY = { kid: 'one', key: Buffer.alloc(32, 7).toString('base64url') };
@@ -92,8 +93,7 @@ async function legacyServer(newId: () => string = randomUUID) {
 }
 
 async function gatewayTo(url: string, overrides: GatewayOverrides = NAMED): Promise<string> {
-  const gateway = await startTestGateway(url, { transport: 'streamable-http', ...overrides });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(url, { transport: 'streamable-http', ...overrides });
   return gateway.url;
 }
 

@@ -1,9 +1,8 @@
 /** What a client asks for by a URI that is as good as a password is told to its server only. */
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { send } from '../../fixtures/clients/modern-client.ts';
 import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 test('the URI of a signed resource is in no line of the log and in no metric, however reading it ends', async () => {
   const server = await legacyServer(({ body }, response) => {
@@ -29,9 +28,7 @@ test('the URI of a signed resource is in no line of the log and in no metric, ho
       response.destroy();
     }
   });
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { admin: true });
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, { admin: true });
   const paths = ['found', 'missing', 'broken', 'moved', 'asking', 'cut'];
   for (const path of paths) {
     const uri = `https://user:hidden@files.example/${path}?sig=hidden#hidden`;

@@ -1,10 +1,10 @@
 /** Anonymous callers whom a proxy on the same machine lets in are not the local user, and never meet. */
 import { describe, expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { startNginx } from '../../fixtures/network/nginx.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const KEEPS_CONNECTIONS = 'proxy_http_version 1.1; proxy_set_header Connection "";';
 const NAMES_CLIENTS = `${KEEPS_CONNECTIONS} proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;`;
@@ -12,8 +12,7 @@ const NAMES_CLIENTS = `${KEEPS_CONNECTIONS} proxy_set_header X-Forwarded-For $pr
 /** What two callers count, one after the other, through nginx with these directives. */
 async function counts(directives: string, gateway: GatewayOverrides = {}) {
   const { server } = await countingServer();
-  const started = await startTestGateway(server.url, gateway);
-  stopAfterTest(() => started.close());
+  const started = await testGateway(server.url, gateway);
   const url = await startNginx(started.url, directives);
   const one = await callTool(url, 'count');
   const other = await callTool(url, 'count');

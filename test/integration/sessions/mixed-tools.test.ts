@@ -1,18 +1,17 @@
 /** A server with tools that ask on the streams of their calls, and tools that ask beside them. */
 import { expect, test } from 'vitest';
 import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 async function testbed(overrides: GatewayOverrides = {}) {
   const { server, open } = await countingServer();
-  const gateway = await startTestGateway(server.url, {
+  const gateway = await testGateway(server.url, {
     transport: 'streamable-http',
     ...overrides,
   });
-  stopAfterTest(() => gateway.close());
   const call = async (name: string) => (await callTool(gateway.url, name)).response.result;
   const answer = async (
     name: string,

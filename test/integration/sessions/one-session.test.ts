@@ -1,7 +1,8 @@
 /** Servers that can have one session only: a second one is refused, or crashes them. Their callers take turns. */
 import { describe, expect, test, vi } from 'vitest';
 import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore, testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { SubscribingServer } from '../../fixtures/servers/subscribing-server.ts';
 import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
@@ -19,11 +20,10 @@ async function stage(
   overrides: GatewayOverrides = { sessions: { max: 1 } },
 ) {
   const counting = await countingServer({ ...(transport && { transport }), secondSession });
-  const gateway = await startTestGateway(counting.server.url, {
+  const gateway = await testGateway(counting.server.url, {
     ...overrides,
     clock: hurriedClock(5),
   });
-  stopAfterTest(() => gateway.close());
   const call = (caller: string, name: string, more: object = {}, options: object = {}) =>
     callTool(gateway.url, name, more, { ...as(caller), ...options });
   return { ...counting, gateway, call };
@@ -152,8 +152,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     'none of %d first calls is refused because of the session of the greeting or of another call',
     async (count) => {
       const { server } = await countingServer({ transport, secondSession: 'refused' });
-      const gateway = await startTestGateway(server.url);
-      stopAfterTest(() => gateway.close());
+      const gateway = await testGateway(server.url);
       const callers = NAMES.slice(0, count);
       const calls = callers.map((name) => callTool(gateway.url, 'count', {}, as(name)));
       expect((await Promise.all(calls)).map(textOf)).toEqual(callers.map(() => '1'));
@@ -177,8 +176,7 @@ test('a network that breaks connections while sessions open does not mean one se
   const { server } = await countingServer();
   const way = await Severable.to({ host: '127.0.0.1', port: server.port });
   stopAfterTest(() => way.stop());
-  const gateway = await startTestGateway(`http://127.0.0.1:${way.port}/mcp`);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(`http://127.0.0.1:${way.port}/mcp`);
   for (const name of NAMES) {
     let hasBroken = false;
     way.watch((chunk) => {
@@ -199,9 +197,7 @@ test('a network that breaks connections while sessions open does not mean one se
 // Rule sessions-22.
 test('a server that is busy once for another caller keeps the session of the first one', async () => {
   const server = await SubscribingServer.start();
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server);
   const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, as('ada'));
   // That of the greeting has ended.
   await vi.waitFor(() => expect(server.sessions.size).toBe(1));
@@ -253,9 +249,7 @@ test('a listener whose session ended for a call of another caller ends, since th
  */
 async function listenedServer(factor: number) {
   const server = await SubscribingServer.start();
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { clock: hurriedClock(factor) });
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, { clock: hurriedClock(factor) });
   const nobody = { headers: { 'x-forwarded-for': '203.0.113.1' } };
   const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, nobody);
   // That of the greeting has ended.

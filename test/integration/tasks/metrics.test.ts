@@ -1,19 +1,16 @@
 /** How many tasks there are, as the operator sees it. */
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { aboutTask, callForTask } from '../../fixtures/clients/task-client.ts';
 import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 // Rule promoted-20: `mrtr_gateway_tasks` counts the tasks of a route by their status.
 test('tasks are counted by route and status', async () => {
   const legacy = await LegacyServer.start({ tools: { work: () => new Promise(() => {}) } });
-  stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url, {
+  const { gateway } = await gatewayBefore(legacy, {
     tasks: { promote: 'always' },
     admin: true,
   });
-  stopAfterTest(() => gateway.close());
   const count = async (status: string) => {
     const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
     return text.match(`mrtr_gateway_tasks{route="mcp",status="${status}"} (\\d+)`)?.[1];

@@ -1,7 +1,8 @@
 /** Tools that their server runs as tasks, for clients that know tasks. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
 import { answersOf, text } from '../../fixtures/gateways/replica-testbed.ts';
 import { legacyGateway } from '../../fixtures/gateways/legacy-gateway.ts';
@@ -12,7 +13,6 @@ import {
   json,
   legacyServer as scriptedServer,
 } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { answerTo } from '../../fixtures/gateways/promoting-gateway.ts';
 
 describe('a tool that its server runs as a task', () => {
@@ -60,9 +60,7 @@ describe('a tool that its server runs as a task', () => {
           answered.resolve(() => void response.writeHead(202).end()),
       },
     );
-    stopAfterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url, overrides);
-    stopAfterTest(() => gateway.close());
+    const { gateway } = await gatewayBefore(server, overrides);
     const asked = await callForTask(gateway.url, 'work');
     create();
     await turnsUntil(() => followed.length === 1);

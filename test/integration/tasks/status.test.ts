@@ -1,6 +1,6 @@
 /** What the server says of its own task while it runs it, as the client of the gateway's task sees it. */
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import {
   aboutTask,
   callForTask,
@@ -9,15 +9,12 @@ import {
 } from '../../fixtures/clients/task-client.ts';
 import type { Tool } from '../../fixtures/servers/legacy/tools.ts';
 import { askName, LegacyServer } from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const TASKS = { work: { taskSupport: 'required', ttl: 120_000 } } as const;
 
 async function serving(tool: Tool) {
   const legacy = await LegacyServer.start({ tools: { work: tool }, tasks: TASKS });
-  stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(legacy);
   const created = await callForTask(gateway.url, 'work');
   return { legacy, url: gateway.url, created: created.response.result };
 }

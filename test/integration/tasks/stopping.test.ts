@@ -1,13 +1,12 @@
 /** The end of a task whose call is not at the gateway: its server keeps the call, and has to be told. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
 import {
   askName,
   LegacyServer,
   type LegacyServerOptions,
 } from '../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const KEY = { kid: 'test', key: Buffer.alloc(32, 7).toString('base64url') };
 const TASKS = { ask: { taskSupport: 'required' } } as const;
@@ -18,13 +17,11 @@ async function releasedTask(options: LegacyServerOptions, ttlMs = 60_000) {
     tools: { ask: async (call) => askName(call) },
     ...options,
   });
-  stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url, {
+  const { gateway } = await gatewayBefore(legacy, {
     tasks: { promote: 'interactive', ttlMs },
     parking: { release: 'when-resumable' },
     seal: { audience: 'test', keys: [KEY] },
   });
-  stopAfterTest(() => gateway.close());
   const { response } = await callForTask(gateway.url, 'ask');
   const { taskId } = response.result;
   return { legacy, gateway, url: gateway.url, taskId };

@@ -10,6 +10,7 @@ import {
   type GatewayOverrides,
   type TestGateway,
 } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
@@ -23,8 +24,7 @@ const TRANSPORTS = [
 ] as const;
 
 async function gatewayTo(url: string, overrides: GatewayOverrides): Promise<TestGateway> {
-  const gateway = await startTestGateway(url, { admin: true, ...overrides });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(url, { admin: true, ...overrides });
   return gateway;
 }
 

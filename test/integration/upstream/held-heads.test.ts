@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
 import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
@@ -14,7 +14,6 @@ import {
   reply,
   upstreamOf,
 } from '../../fixtures/servers/upstream-testbed.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const HTTP = { transport: 'streamable-http' } as const;
 const TOOLS_CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
@@ -130,9 +129,7 @@ describe('a server that holds the head of its standalone stream back', () => {
   // Rules discover-5, subscriptions-2, changes-1.
   test('tells listeners what changes', { timeout: 20_000 }, async () => {
     const { server, waiting } = await holding();
-    stopAfterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url);
-    stopAfterTest(() => gateway.close());
+    const { gateway } = await gatewayBefore(server);
     const client = await ListeningClient.open(gateway.url, { toolsListChanged: true });
     closeAfterTest(() => client.leave());
     expect(client.acknowledged).toEqual({ toolsListChanged: true });

@@ -2,11 +2,11 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, type TestGateway } from '../../fixtures/gateways/gateway.ts';
+import type { TestGateway } from '../../fixtures/gateways/gateway.ts';
+import { gatewayBefore, testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { isRunning, until } from '../../fixtures/process-ids.ts';
 import { LARGE, serveLarge } from '../../fixtures/servers/large-messages.ts';
 import { eventStream, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../fixtures/servers/large-messages.ts', import.meta.url));
 const LIMITS = { upstream: { maxEventBytes: LARGE / 4, maxBodyBytes: LARGE / 4 } };
@@ -20,8 +20,7 @@ interface Ground extends TestGateway {
 }
 
 async function overStdio(): Promise<Ground> {
-  const gateway = await startTestGateway({ command: process.execPath, args: [PROGRAM] }, LIMITS);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway({ command: process.execPath, args: [PROGRAM] }, LIMITS);
   return { ...gateway, ended: (pid) => until(() => !isRunning(Number(pid))) };
 }
 
@@ -48,9 +47,7 @@ async function overHttp(): Promise<Ground> {
     response.once('close', () => sessions.delete(path));
     raw(`event: endpoint\r\ndata: ${path}\r\n\r\n`);
   });
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { ...LIMITS, transport: 'http-sse' });
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, { ...LIMITS, transport: 'http-sse' });
   return { ...gateway, ended: (path) => until(() => !sessions.has(path)) };
 }
 

@@ -2,16 +2,15 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { type startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { ODD } from '../../fixtures/servers/odd-data.ts';
 import { oddServer, oddSseServer } from '../../fixtures/servers/odd-data-over-http.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../fixtures/servers/odd-data.ts', import.meta.url));
 
 async function gatewayTo(...[target, options]: Parameters<typeof startTestGateway>) {
-  const gateway = await startTestGateway(target, options);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(target, options);
   return gateway.url;
 }
 

@@ -1,7 +1,7 @@
 /** Servers that refuse the gateway for another reason than missing credentials, such as its `Host`. */
 import { expect, test } from 'vitest';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
@@ -32,10 +32,9 @@ test('a server that accepts another Host only is logged with its words, and refu
   const server = await checkingHost(
     `Access\u001b[1m is only\n allowed at ${NAME}, not for key-123456`,
   );
-  const gateway = await startTestGateway(server.url, {
+  const gateway = await testGateway(server.url, {
     upstream: { headers: { 'x-key': 'key-123456' } },
   });
-  stopAfterTest(() => gateway.close());
   expect(gateway.log.named('upstream.refused')).toEqual([
     {
       route: 'mcp',
@@ -51,8 +50,7 @@ test('a server that accepts another Host only is logged with its words, and refu
 // Rule wire-12: With `upstream.hostHeader` every request to the server has this `Host`, also those that are passed through.
 test('upstream.hostHeader is the Host of every request', async () => {
   const server = await checkingHost();
-  const gateway = await startTestGateway(server.url, { upstream: { hostHeader: NAME } });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(server.url, { upstream: { hostHeader: NAME } });
   const { response } = await callTool(gateway.url, 'echo');
   expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
   await fetch(new URL('/health', gateway.url));

@@ -2,13 +2,9 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
-import {
-  startTestGateway,
-  type StdioServer,
-  type TestGateway,
-} from '../../fixtures/gateways/gateway.ts';
+import type { StdioServer, TestGateway } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 const ALICE = { headers: { authorization: 'Bearer alice' } };
@@ -21,8 +17,7 @@ async function gatewayFor(
 ): Promise<TestGateway> {
   const env = { PIDS: pids.path };
   const server = { command: process.execPath, args: [SERVER, manner], env, options };
-  const gateway = await startTestGateway(server);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(server);
   return gateway;
 }
 

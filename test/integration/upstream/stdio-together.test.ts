@@ -2,16 +2,15 @@
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 
 async function testbed(overrides: GatewayOverrides = {}) {
   const server = { command: process.execPath, args: [SERVER, 'plain'] };
-  const gateway = await startTestGateway(server, overrides);
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(server, overrides);
   return async (tool: string, args: object = {}, retry = {}) =>
     (await callTool(gateway.url, tool, { arguments: args, ...retry })).response.result;
 }

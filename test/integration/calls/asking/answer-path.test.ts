@@ -2,9 +2,8 @@
 import { Agent } from 'undici';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { askName, LegacyServer } from '../../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const { dispatch } = Agent.prototype;
 
@@ -19,9 +18,7 @@ test('from the decision to send an answer to the HTTP client there are six funct
   const server = await LegacyServer.start({
     tools: { greet: async (call) => `Hello ${await askName(call)}` },
   });
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server);
   const stacks: string[] = [];
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 50;

@@ -1,13 +1,12 @@
 /** Answers that the server does not take at once: nothing is used up, and nothing is answered twice. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
   legacyServer,
   type Answer,
 } from '../../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const taken: Answer = (_received, response) => void response.writeHead(202).end();
 const cut: Answer = (_received, response) => void response.destroy();
@@ -39,12 +38,10 @@ async function asking(...script: Answer[]) {
       },
     },
   );
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, {
+  const { gateway } = await gatewayBefore(server, {
     transport: 'streamable-http',
     identity: { source: 'header', header: 'x-user' },
   });
-  stopAfterTest(() => gateway.close());
   const as = (token: string) => ({
     headers: { 'x-user': 'ada', authorization: `Bearer ${token}` },
   });
@@ -197,9 +194,7 @@ test('a question that is taken back while the answer to another is on its way is
       },
     },
   );
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, { transport: 'streamable-http' });
   const asked = await callTool(gateway.url, 'ask');
   const { requestState, inputRequests } = asked.response.result;
   const keys = Object.keys(inputRequests);

@@ -4,7 +4,8 @@
  */
 import { ElicitResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
 import { LegacyServer, type LegacyServerOptions } from '../../../fixtures/servers/legacy-server.ts';
 import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
@@ -12,7 +13,6 @@ import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import { callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import { eventStream, json } from '../../../fixtures/servers/scripted-server.ts';
 import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 /** Asks for a form, without any thought for its own cancellation. */
 async function ask({ extra }: ToolCall, signal?: AbortSignal): Promise<string> {
@@ -47,14 +47,12 @@ type Transport = NonNullable<LegacyServerOptions['transport']>;
 async function start(transport: Transport, overrides: GatewayOverrides) {
   const { tools, effects, heard } = actors();
   const legacy = await LegacyServer.start({ tools, transport });
-  stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url, {
+  const { gateway } = await gatewayBefore(legacy, {
     transport,
     // On a busy machine the server has to take a cancellation within the grace of 2 s by this clock.
     clock: hurriedClock(4),
     ...overrides,
   });
-  stopAfterTest(() => gateway.close());
   return { gateway, legacy, effects, heard, url: gateway.url };
 }
 

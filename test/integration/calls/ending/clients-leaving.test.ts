@@ -1,6 +1,6 @@
 /** Clients that leave while a request of theirs waits: what the server is told, and what the log says. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
@@ -8,16 +8,13 @@ import {
   legacyServer,
   type Answer,
 } from '../../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 type Answers = NonNullable<Parameters<typeof legacyServer>[1]>;
 
 /** @param options `onGet` is what comes of the stream without which no session is ready */
 async function ground(onRequest: Answer, options: Pick<Answers, 'onGet' | 'onNotification'> = {}) {
   const server = await legacyServer(onRequest, options);
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server);
   return { server, gateway };
 }
 

@@ -17,7 +17,8 @@ import {
   upTo,
   writeWhileTaken,
 } from '../../../fixtures/servers/flood.ts';
-import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -185,8 +186,7 @@ async function overOneStream(call: (say: (text: string) => void, body: Received[
 }
 
 async function gatewayOf(server: ScriptedServer, overrides: GatewayOverrides = {}) {
-  const gateway = await startTestGateway(server.url, { transport: 'http-sse', ...overrides });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(server.url, { transport: 'http-sse', ...overrides });
   return gateway;
 }
 

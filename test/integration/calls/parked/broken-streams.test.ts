@@ -1,6 +1,6 @@
 /** What a call comes to whose time is up, or whose process stops, while its stream is being resumed. */
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
 import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
@@ -81,8 +81,7 @@ test('a parked call that another replica can resume is left to it although its s
     audience: 'test',
   };
   const start = async () => {
-    const gateway = await startTestGateway(server.url, { transport: 'streamable-http', seal });
-    stopAfterTest(() => gateway.close());
+    const gateway = await testGateway(server.url, { transport: 'streamable-http', seal });
     return gateway;
   };
   const [one, other] = [await start(), await start()];

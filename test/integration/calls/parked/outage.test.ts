@@ -1,7 +1,7 @@
 /** A parked call whose server is away: how long it waits for the server. docs/operations.md promises the same. */
 import { expect, test } from 'vitest';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
 import {
   answersOf,
   greeter,
@@ -9,15 +9,13 @@ import {
   reasonOf,
 } from '../../../fixtures/gateways/replica-testbed.ts';
 import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 // Rule lost-4: A parked call whose connection broke waits for its server through five tries, which take about 15 s if each is
 // refused at once. If the server is away for longer, the call is lost, also one whose server keeps its events.
 test('a parked call is lost if its server is away for longer than the tries take', async () => {
   const server = await legacyServer({ tools: greeter().tools, keepsEvents: true });
   const clock = hurriedClock(20);
-  const gateway = await startTestGateway(server.url, { clock });
-  stopAfterTest(() => gateway.close());
+  const gateway = await testGateway(server.url, { clock });
   const asked = await callTool(gateway.url, 'greet');
   const brokeAtMs = clock.elapsed();
   await server.stop();

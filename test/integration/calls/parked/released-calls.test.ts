@@ -7,10 +7,10 @@ import {
   reasonOf,
   text,
 } from '../../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import { askName, type LegacyServerOptions } from '../../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const ADA = { headers: { 'x-user': 'ada' } };
 /** How long a broken stream waits before it is resumed, in ms. */
@@ -37,7 +37,7 @@ async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverride
   };
   const legacy = await legacyServer({ tools, keepsEvents: true });
   const clock = new ManualClock();
-  const gateway = await startTestGateway(legacy.url, {
+  const gateway = await testGateway(legacy.url, {
     clock,
     identity: { source: 'header', header: 'x-user' },
     parking: { release, ttlMs: TTL_MS },
@@ -45,7 +45,6 @@ async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverride
     admin: true,
     sessions: { idleTimeoutMs: IDLE_MS },
   });
-  stopAfterTest(() => gateway.close());
   const call = (tool: string, more: object = {}) =>
     advanceUntil(clock, callTool(gateway.url, tool, more, ADA), BACKOFF_MS);
   const answer = (asked: Exchanged, name: string) => call('greet', answersOf(asked, name));

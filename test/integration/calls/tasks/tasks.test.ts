@@ -2,7 +2,8 @@
 import { CreateMessageResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
 import { answersOf, reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { accept, callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import type { Tool } from '../../../fixtures/servers/legacy/tools.ts';
 import {
@@ -10,7 +11,6 @@ import {
   LegacyServer,
   type LegacyServerOptions,
 } from '../../../fixtures/servers/legacy-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const REQUIRED = { greet: { taskSupport: 'required' } } as const;
@@ -18,9 +18,7 @@ const TRANSPORTS = ['streamable-http', 'http-sse'] as const;
 
 async function serving(options: LegacyServerOptions, overrides: GatewayOverrides = {}) {
   const legacy = await LegacyServer.start({ tasks: REQUIRED, ...options });
-  stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url, overrides);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(legacy, overrides);
   return { legacy, gateway, url: gateway.url };
 }
 

@@ -2,9 +2,9 @@
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { rawRequest, sendRaw, valuesOf } from '../../../fixtures/clients/raw-http.ts';
-import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { legacyServer } from '../../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 /** A gateway on loopback in front of a server that serves pages. */
 async function inFrontOfPages(
@@ -13,9 +13,7 @@ async function inFrontOfPages(
     void response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
 ) {
   const server = await legacyServer(() => {}, { onGet: (_received, response) => answer(response) });
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, overrides);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, overrides);
   const get = (path: string, ...headers: [string, string][]) =>
     sendRaw(gateway.url, rawRequest('GET', path, [['host', 'localhost:8080'], ...headers]));
   return { server, get };

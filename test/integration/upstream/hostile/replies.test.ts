@@ -2,10 +2,9 @@
 import type { ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
 import { turnsUntil } from '../../../fixtures/manual-clock.ts';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import { eventStream, json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const QUESTION = {
   method: 'elicitation/create',
@@ -37,9 +36,7 @@ async function flood(requests: number, request: object) {
       },
     },
   );
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, {});
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, {});
   const takeAll = () => {
     isTaking = true;
     for (const response of held.splice(0)) take(response);

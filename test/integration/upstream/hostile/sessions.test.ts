@@ -1,7 +1,8 @@
 /** Servers that go wrong before a call begins, in the handshake, or over lists. */
 import { describe, expect, test } from 'vitest';
 import { systemClock, type Clock } from '../../../../src/lib/clock.ts';
-import { startTestGateway, type TestGateway } from '../../../fixtures/gateways/gateway.ts';
+import type { TestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
   INITIALIZE_RESULT,
@@ -11,7 +12,6 @@ import {
 } from '../../../fixtures/servers/scripted-server.ts';
 import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { expectUnharmed } from '../../../fixtures/gateways/survival-testbed.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const SECRET = 'srv-internal-42';
 interface Field {
@@ -47,13 +47,11 @@ async function field(times: Times = QUICK): Promise<Field> {
       response.writeHead(received.method === 'POST' && id === undefined ? 202 : 405).end();
     }
   });
-  stopAfterTest(() => upstream.stop());
-  const gateway = await startTestGateway(upstream.url, {
+  const { gateway } = await gatewayBefore(upstream, {
     upstream: { headersTimeoutMs: times.headersTimeoutMs, maxBodyBytes: 20_000 },
     calls: { maxDurationMs: 300_000 },
     clock: times.clock,
   });
-  stopAfterTest(() => gateway.close());
   return { upstream, gateway, url: gateway.url, odd };
 }
 

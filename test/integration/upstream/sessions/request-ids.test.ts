@@ -1,13 +1,12 @@
 /** Ids of our requests, at servers that hold less than a JSON-RPC id may be. */
 import { expect, test } from 'vitest';
 import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import {
   INITIALIZE_RESULT,
   json,
   ScriptedServer,
 } from '../../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 // Rule wire-3.
 test.each<[string, (id: number) => number]>([
@@ -31,9 +30,7 @@ test.each<[string, (id: number) => number]>([
       json(response, 400, { jsonrpc: '2.0', id, error: { code: -32601, message: 'unknown' } });
     else json(response, 200, { jsonrpc: '2.0', id, result }, headers);
   });
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url);
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server);
   const called = await Promise.all([callTool(gateway.url, 'do'), callTool(gateway.url, 'do')]);
   expect(called.map(({ response }) => response.result?.content[0].text)).toEqual(['done', 'done']);
   expect((await send(gateway.url, 'tools/list')).response.result.tools).toEqual([]);

@@ -1,7 +1,7 @@
 /** Whether an error that reads like "unknown session" is about the session, or is the tool's own. */
 import { describe, expect, test } from 'vitest';
 import type { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
-import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { gatewayBefore } from '../../../fixtures/gateways/test-gateway.ts';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
@@ -17,7 +17,6 @@ import {
   reply,
   upstreamOf,
 } from '../../../fixtures/servers/upstream-testbed.ts';
-import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 /** A server that ends the streams of its calls early, and knows nothing of the session then. */
 function breakingServer() {
@@ -169,9 +168,7 @@ function progressOf(id: unknown) {
 }
 
 async function gatewayTo(server: ScriptedServer): Promise<string> {
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
-  stopAfterTest(() => gateway.close());
+  const { gateway } = await gatewayBefore(server, { transport: 'streamable-http' });
   return gateway.url;
 }
 
