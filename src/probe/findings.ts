@@ -8,7 +8,7 @@ import {
   AskingStyleDetector,
   BroadcastDetector,
 } from '../upstream/discovery/broadcast-detector.ts';
-import { HeldHeads } from '../upstream/discovery/held-heads.ts';
+import { HeldHeads } from '../upstream/quirks/held-heads.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';

@@ -9,7 +9,7 @@ import {
   type AskingStyle,
   BroadcastDetector,
 } from './discovery/broadcast-detector.ts';
-import { BroadcastProbe, repliesToPing } from './discovery/broadcast-probe.ts';
+import { BroadcastProbe, repliesToPing } from './quirks/broadcast-probe.ts';
 import { isRefusal, type LegacyTransport, type UpstreamKind } from './discovery/detection.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
 import { Greetings } from './discovery/greetings.ts';
@@ -17,8 +17,8 @@ import { Handshakes } from './discovery/handshakes.ts';
 import { HttpClient } from './http/client.ts';
 import type { LegacyServer, Greeting, SessionRequest, UpstreamOptions } from './legacy-server.ts';
 import { ModernSide, type Side } from './discovery/modern-side.ts';
-import { FREED_AFTER_MS, OneSession } from './discovery/one-session.ts';
-import { HeldHeads } from './discovery/held-heads.ts';
+import { FREED_AFTER_MS, OneSession } from './quirks/one-session.ts';
+import { HeldHeads } from './quirks/held-heads.ts';
 import { Resumptions } from './discovery/resumptions.ts';
 import { describeServer, type InitializeResult } from './session/handshake.ts';
 import { MAX_PINGS } from './session/keep-alive.ts';

@@ -65,15 +65,6 @@ function hasGatewayIdForm(id: unknown): id is UpstreamRequestId {
   return Number.isSafeInteger(id) && Number(id) >= 2 ** 52;
 }
 
-/**
- * True if a server without 64-bit integers made `theirs` of `ours`: truncated, signed or unsigned, or the
- * largest value. Servers with an old rmcp do this.
- */
-export function isCutTo32Bits(ours: UpstreamRequestId, theirs: unknown): boolean {
-  if (typeof ours !== 'number') return false;
-  return [ours % 2 ** 32, ours | 0, 2 ** 32 - 1, 2 ** 31 - 1].some((cut) => cut === theirs);
-}
-
 /** The least sessions whose ids are recognized; the oldest is forgotten first. And the least ids that changed their session. */
 const MIN_SESSIONS = 32_768;
 const MIN_MOVED_IDS = 4_096;

@@ -12,7 +12,7 @@ import {
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
 import { readListings, type List } from './listings.ts';
 import { type ModernSide, onlyModern, type Side } from './modern-side.ts';
-import { FREED_AFTER_MS } from './one-session.ts';
+import { FREED_AFTER_MS } from '../quirks/one-session.ts';
 import {
   OWN_HEADERS,
   type Greeting,

@@ -16,10 +16,10 @@ import type {
 } from '../http/http-exchange.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
-import { FruitlessResumptions } from './fruitless-resumptions.ts';
+import { FruitlessResumptions } from '../quirks/fruitless-resumptions.ts';
 import { ResumptionVerdict } from './resumption-verdict.ts';
 import { HELD_HEAD_MS, StreamGet } from './stream-get.ts';
-import { IdleTimeout } from './idle-timeout.ts';
+import { IdleTimeout } from '../quirks/idle-timeout.ts';
 import { aborted, mayPass, type ResumeOptions, type StreamEnd } from './resumption.ts';
 import type { CallerHeaders, MessageSource } from './transport.ts';
 

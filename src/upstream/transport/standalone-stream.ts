@@ -5,7 +5,7 @@
 import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
-import type { HeldHeads } from '../discovery/held-heads.ts';
+import type { HeldHeads } from '../quirks/held-heads.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import { ReconnectPauses } from './reconnect-pauses.ts';
 import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';

@@ -14,7 +14,7 @@ import {
 import { type ExactNumber, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
-import type { HeldHeads } from '../discovery/held-heads.ts';
+import type { HeldHeads } from '../quirks/held-heads.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';

@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest';
 import { sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import { BroadcastDetector } from '../../../src/upstream/discovery/broadcast-detector.ts';
-import { HeldHeads } from '../../../src/upstream/discovery/held-heads.ts';
+import { HeldHeads } from '../../../src/upstream/quirks/held-heads.ts';
 import { HttpClient } from '../../../src/upstream/http/client.ts';
 import { TaskCall } from '../../../src/upstream/session/tasks/task-call.ts';
 import { StreamableHttpTransport } from '../../../src/upstream/transport/streamable-http.ts';

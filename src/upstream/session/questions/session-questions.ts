@@ -2,6 +2,7 @@
  * The questions of a session on streams that name no call: which call is asked each of them, and what is known of
  * how the server asks. A question on the stream of a call does not come here.
  */
+import { RepeatedQuestions } from '../../quirks/repeated-questions.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { type Entries, RecentMap } from '../../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
@@ -31,9 +32,6 @@ export interface SessionQuestionsOptions {
 /** The most calls that are named to another replica: a pointer must stay small. */
 const MAX_BESIDE = 64;
 const MIN_ENDED = 256;
-const MIN_ASKED = 256;
-/** How long after it was opened a stream can bring what it brought before, in ms. */
-const REPEATS_MS = 1_000;
 
 interface UnrelatedQuestions {
   readonly held: HeldQuestions<SessionCall>;
@@ -47,15 +45,14 @@ export class SessionQuestions {
   readonly #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
   readonly #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
-  /** What was asked last on streams that name no call, also by calls that have ended. */
-  readonly #asked = new RecentMap<ServerRequestId, true>(MIN_ASKED);
-  #repeatsUntilMs = 0;
+  readonly #repeated: RepeatedQuestions;
   /** What the server asks on streams that name no call; `null` until it does. */
   #unrelated: UnrelatedQuestions | null = null;
 
   constructor(options: SessionQuestionsOptions) {
     this.#options = options;
     this.#unfinished = new UnfinishedCalls(options.clock);
+    this.#repeated = new RepeatedQuestions(options.calls, options.clock);
   }
 
   /** Where the server was seen to ask. One stream for all names no call. */
@@ -96,8 +93,8 @@ export class SessionQuestions {
 
   /** Takes a question that came just now: passes it on, or holds it. */
   receive({ id, method, params }: ServerRequest): void {
-    if (this.wasAsked(id) || this.#isRepeated(id)) return;
-    this.#asked.set(id, true);
+    if (this.wasAsked(id) || this.#repeated.has(id)) return;
+    this.#repeated.asked(id);
     if (method !== 'roots/list') {
       this.#options.askingStyle.asked('unrelated');
       this.#begun().held.receive({ id, method, params });
@@ -108,7 +105,7 @@ export class SessionQuestions {
 
   /** A stream that names no call was opened, or opened again. */
   streamOpened(): void {
-    this.#repeatsUntilMs = this.#options.clock.elapsed() + REPEATS_MS;
+    this.#repeated.streamOpened();
   }
 
   /** A question came on the stream of its call. */
@@ -198,20 +195,6 @@ export class SessionQuestions {
   clear(): void {
     this.#unrelated?.held.clear();
     this.#unrelated?.roots.clear();
-  }
-
-  /**
-   * True if a stream that was just opened brings a question of before: rmcp repeats there up to 16 messages, with
-   * questions that were answered long ago. In a session that another replica had, it is one if a call that was taken
-   * over was asked another one since: servers count their questions.
-   */
-  #isRepeated(id: ServerRequestId): boolean {
-    const { calls, clock } = this.#options;
-    if (clock.elapsed() >= this.#repeatsUntilMs) return false;
-    if (this.#asked.has(id)) return true;
-    for (const call of calls.values())
-      if (call.resumedStream !== null && call.wasAskedSince(id)) return true;
-    return false;
   }
 
   #begun(): UnrelatedQuestions {

@@ -3,7 +3,7 @@
  * session that is opened beside another one, and accepts it alone.
  */
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
-import { isRefusal } from './detection.ts';
+import { isRefusal } from '../discovery/detection.ts';
 import type { Session } from '../session/session.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
-import { OneSession } from '../../../../src/upstream/discovery/one-session.ts';
+import { OneSession } from '../../../../src/upstream/quirks/one-session.ts';
 import type { Session } from '../../../../src/upstream/session/session.ts';
 
 const REFUSED = new UpstreamFailure('upstream_unavailable', 'HTTP 400', {

@@ -6,7 +6,7 @@
  */
 import type { Clock } from '../../lib/clock.ts';
 import { UpstreamFailure } from '../../model/upstream-failure.ts';
-import type { StreamEnd } from './resumption.ts';
+import type { StreamEnd } from '../transport/resumption.ts';
 
 /** A response that lasts longer may have been cut by a proxy, in ms. */
 const AT_ONCE_MS = 2_000;

@@ -3,7 +3,7 @@
  * broadcast. A stream keeps its order, so the reply to a ping comes after all earlier broadcasts.
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
-import type { BroadcastDetector } from './broadcast-detector.ts';
+import type { BroadcastDetector } from '../discovery/broadcast-detector.ts';
 import { FREED_AFTER_MS } from './one-session.ts';
 import type { Session } from '../session/session.ts';
 
