@@ -110,7 +110,7 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
   });
 
   // Rule concurrent-2.
-  test('two calls that ask at once are both declined after 58 s, and know why', async () => {
+  test('two calls that ask at once are both declined after 30 s, and know why', async () => {
     const { clock, session } = await sessionWith(startFormExample, '/mcp');
     const calls = [
       await callTool(session, 'create_event'),
@@ -123,7 +123,7 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
     // Each question that is held has a timer.
     await turnsUntil(() => clock.pending + early().length === calls.length);
     for (const [, id] of early()) await first?.answer(id, { action: 'cancel' });
-    clock.advance(58_000);
+    clock.advance(30_000);
     for (const call of calls) expect(await call.text()).toContain('Event creation cancelled');
     expect(calls.filter((call) => hasHeard(call, 'unanswerable')).length).toBeGreaterThan(1);
   });
@@ -136,8 +136,8 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
     await left.exchange.cancel('the client left', {});
     await left.answer(step, { action: 'cancel' });
     left.exchange.abandon();
-    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 5_000]);
-    clock.advance(5_000);
+    expect(session.questions.isCertain).toBe(true);
+    clock.advance(60_000);
     const next = await callTool(session, 'create_event');
     const asked = await next.asked('elicitation/create');
     await next.answer(asked, { action: 'decline' });

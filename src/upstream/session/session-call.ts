@@ -18,7 +18,7 @@ import type {
   SessionCallOptions,
 } from './call-exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
-import { ASKS_TOGETHER_MS } from './questions/held-questions.ts';
+import { ANSWER_WAIT_MS, ASKS_TOGETHER_MS } from './questions/held-questions.ts';
 import { unasked } from './questions/routing.ts';
 import { ResumedStream } from './resumed-stream.ts';
 
@@ -81,6 +81,8 @@ export class SessionCall implements RequestExchange {
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
   #asksUntilMs = 0;
+  /** When the call began here, or last stopped waiting for an answer. */
+  #worksSinceMs: number;
   /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
   #cancelled: Promise<boolean> | null = null;
   #cancellationTaken = false;
@@ -91,6 +93,7 @@ export class SessionCall implements RequestExchange {
     this.task = options.task;
     this.sessionMayBeGone = options.sessionMayBeGone;
     this.#host = host;
+    this.#worksSinceMs = host.clock.elapsed();
     for (const id of options.openQuestions) this.#become(id, 'open');
   }
 
@@ -136,6 +139,11 @@ export class SessionCall implements RequestExchange {
   /** True if the server took the cancellation, and every question of the call was answered or withdrawn. */
   get wasStopped(): boolean {
     return this.#cancellationTaken && !this.hasOpenQuestions;
+  }
+
+  /** True if the call can have asked, waited as long as servers do, and given up, without a word about it so far. */
+  get mayHaveGivenUp(): boolean {
+    return this.#host.clock.elapsed() - this.#worksSinceMs >= ANSWER_WAIT_MS;
   }
 
   get hasOpenQuestions(): boolean {
@@ -287,6 +295,7 @@ export class SessionCall implements RequestExchange {
 
   #become(id: ServerRequestId, state: QuestionState): void {
     this.#questions ??= new Map();
+    if (this.#questions.get(id) === 'waiting') this.#worksSinceMs = this.#host.clock.elapsed();
     this.#questions.set(id, state);
   }
 

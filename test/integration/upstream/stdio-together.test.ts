@@ -71,7 +71,7 @@ test('the question of a tool that nobody has seen is held, and asked when the ot
   clock.advance(2_000);
   // Its result comes after the question.
   expect(textOf(await call('echo', { said: 'beside it' }))).toBe('beside it');
-  clock.advance(50_000);
+  clock.advance(25_000);
   const opened = advanceUntil(clock, call('open'), 2_000);
   expect(textOf(await running)).toBe('over');
   const { requestState, inputRequests } = await advanceUntil(clock, asked);

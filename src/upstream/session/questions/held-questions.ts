@@ -1,7 +1,7 @@
 /**
  * Questions on streams that name no call, while several calls of the session can have asked them. Each is
  * held until one of these calls is left, and is then a question of that call: a call that waits for an answer does
- * not end before it. One that stays ambiguous is declined.
+ * not end before it, unless it gives up. One that stays ambiguous is declined.
  */
 import type { Entries } from '../../../lib/containers.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
@@ -33,11 +33,12 @@ export interface HeldQuestionsOptions<Call> {
 }
 
 /**
- * How long a question is held, in ms. Servers of the TypeScript SDK wait 60 s for an answer: the tool has to hear
- * that nobody could be asked, and not run into that timeout. With the 2 s that a call of an unknown tool waits, that is as long as
- * a call waits for others by default (`sessions.queue.wait`): it loses no question by its early start.
+ * How long servers wait for an answer, in ms: the default of the SDKs. Some tell nobody that they have given a question up, and
+ * one that was long on its way comes when its call is about to end, or has ended.
  */
-const HOLD_MS = 58_000;
+export const ANSWER_WAIT_MS = 60_000;
+/** How long a question is held, in ms. The tool has to hear that nobody could be asked, and not run into that timeout. */
+const HOLD_MS = 30_000;
 /**
  * How long a tool that waits for an answer can ask more, in ms. A tool that asks several questions at once sends them in
  * one turn. After that it does nothing until it is answered, so a question that comes then is another call's. Without
@@ -95,10 +96,10 @@ export class HeldQuestions<Call> {
 
   /**
    * A call has ended.
-   * @param isOver false if the server may still run the call, so that a held question may be its own
+   * @param isCertain false if a held question may still be its own: the server may run it, or it may have given up
    */
-  ended(id: UpstreamRequestId, isOver: boolean): void {
-    if (isOver) for (const { candidates } of this.#held) candidates.delete(id);
+  ended(id: UpstreamRequestId, isCertain: boolean): void {
+    if (isCertain) for (const { candidates } of this.#held) candidates.delete(id);
     this.settle();
   }
 

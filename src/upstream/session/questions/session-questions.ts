@@ -81,14 +81,16 @@ export class SessionQuestions {
 
   /**
    * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
-   * have just asked; 0 if it can begin now. A call that begins earlier can have such a question declined.
+   * have just asked; 0 if it can begin now, or would have to wait for long. A call that begins earlier can have such a question
+   * declined.
    */
   get certainInMs(): number {
     if (this.askingStyle !== 'unrelated') return 0;
     const { calls, clock } = this.#options;
     const nowMs = clock.elapsed();
     const waitMs = [...calls.values()].map(({ asksUntilMs }) => (asksUntilMs ?? nowMs) - nowMs);
-    return Math.max(this.#unfinished.overInMs, ...waitMs);
+    const { overInMs } = this.#unfinished;
+    return Math.max(overInMs <= GOES_ON_MS ? overInMs : 0, ...waitMs);
   }
 
   /** Takes a question that came just now: passes it on, or holds it. */
@@ -161,7 +163,7 @@ export class SessionQuestions {
   mayRun(calls: readonly UpstreamRequestId[]): void {
     for (const id of calls) {
       if (this.#options.calls.has(id) || this.#ended.has(id)) continue;
-      this.#unfinished.add({ id, wasStopped: false });
+      this.#unfinished.add({ id, wasStopped: false, mayHaveGivenUp: true });
     }
   }
 
@@ -174,16 +176,15 @@ export class SessionQuestions {
     for (const id of this.#unrelated?.roots.ended(call) ?? []) {
       this.#options.reply(id, unasked('roots/list'));
     }
-    if (isOver) this.#ended.set(call.id, true);
-    else this.#unfinished.add(call);
-    this.#unrelated?.held.ended(call.id, isOver);
+    if (isOver) return this.#over(call);
+    this.#unfinished.add(call);
+    this.#unrelated?.held.ended(call.id, false);
   }
 
   /** The server has replied to a request that no longer waits. It may be a call that has ended here. */
   lateReply(id: UpstreamRequestId): void {
-    if (!this.#unfinished.delete(id)) return;
-    this.#ended.set(id, true);
-    this.#unrelated?.held.ended(id, true);
+    const call = this.#unfinished.delete(id);
+    if (call !== null) this.#over(call);
   }
 
   /** All calls of the session are known here from now on. */
@@ -195,6 +196,14 @@ export class SessionQuestions {
   clear(): void {
     this.#unrelated?.held.clear();
     this.#unrelated?.roots.clear();
+  }
+
+  /** The server has replied to a call. */
+  #over({ id, mayHaveGivenUp }: UnfinishedCall): void {
+    this.#ended.set(id, true);
+    // One stream brings the reply after all that the call has asked.
+    if (mayHaveGivenUp && !hasOneStream(this.#options.transport)) this.#unfinished.goOn([id]);
+    this.#unrelated?.held.ended(id, !mayHaveGivenUp);
   }
 
   #begun(): UnrelatedQuestions {
@@ -227,52 +236,57 @@ export class SessionQuestions {
 }
 
 /** A call, as far as it matters here. */
-interface UnfinishedCall {
-  readonly id: UpstreamRequestId;
-  /** The server took the cancellation, and every question of the call was answered or withdrawn. */
-  readonly wasStopped: boolean;
-}
+type UnfinishedCall = Pick<SessionCall, 'id' | 'wasStopped' | 'mayHaveGivenUp'>;
 
 /**
  * How long a call can still ask after the server was told to stop it, in ms. A receiver of
  * `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript
- * SDK run on unless they look at their signal, and nothing reports their end. A tool that was waiting for an
- * answer gets it with the cancellation, and asks again at once or not at all.
+ * SDK run on unless they look at their signal, and nothing reports their end. They are written for clients that give a
+ * request 60 s, the default of the SDKs.
  */
-const STOPPED_CALL_MS = 5_000;
+const STOPPED_CALL_MS = 60_000;
 /** The same for a call that the server was not told to stop, or that waits for an answer. */
 const UNFINISHED_CALL_MS = 600_000;
+/** How much longer a call can ask when one of its questions was declined, or can be on its way, in ms. New calls wait so long. */
+const GOES_ON_MS = 5_000;
 /** The oldest is forgotten first. */
 const MAX_CALLS = 1_000;
 
-/** Calls of a session that ended without a reply. The server may still run them, and they may still ask. */
+interface UnfinishedEntry {
+  readonly call: UnfinishedCall;
+  readonly endedAtMs: number;
+  readonly goesOnUntilMs: number;
+}
+
+/** Calls of a session that may still ask, or whose questions may still come. Most have ended without a reply. */
 class UnfinishedCalls {
   readonly #clock: Clock;
-  readonly #calls = new Map<UpstreamRequestId, { call: UnfinishedCall; endedAtMs: number }>();
+  readonly #calls = new Map<UpstreamRequestId, UnfinishedEntry>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   add(call: UnfinishedCall): void {
-    this.#calls.set(call.id, { call, endedAtMs: this.#clock.elapsed() });
-    for (const oldest of this.#calls.keys()) {
-      if (this.#calls.size <= MAX_CALLS) break;
-      this.#calls.delete(oldest);
-    }
+    const nowMs = this.#clock.elapsed();
+    this.#set({ call, endedAtMs: nowMs, goesOnUntilMs: nowMs });
   }
 
-  /** A question was declined that these can have asked: those that the server was told to stop can ask more now. */
+  /** These can ask more now: the server has declined or sent what can have been their own. */
   goOn(ids: readonly UpstreamRequestId[]): void {
+    const goesOnUntilMs = this.#clock.elapsed() + GOES_ON_MS;
     for (const id of ids) {
-      const call = this.#calls.get(id)?.call ?? { id, wasStopped: true };
-      if (call.wasStopped) this.add(call);
+      const call = { id, wasStopped: true, mayHaveGivenUp: true };
+      const entry = this.#calls.get(id) ?? { call, endedAtMs: -Infinity };
+      this.#set({ ...entry, goesOnUntilMs });
     }
   }
 
-  /** The call has ended after all, or is resumed. @returns whether it was one of these */
-  delete(id: UpstreamRequestId): boolean {
-    return this.#calls.delete(id);
+  /** The call has ended after all, or is resumed. @returns the call, if it was one of these */
+  delete(id: UpstreamRequestId): UnfinishedCall | null {
+    const entry = this.#calls.get(id);
+    this.#calls.delete(id);
+    return entry?.call ?? null;
   }
 
   get isEmpty(): boolean {
@@ -299,12 +313,20 @@ class UnfinishedCalls {
     return Math.max(0, ...leftMs);
   }
 
+  #set(entry: UnfinishedEntry): void {
+    this.#calls.set(entry.call.id, entry);
+    for (const oldest of this.#calls.keys()) {
+      if (this.#calls.size <= MAX_CALLS) break;
+      this.#calls.delete(oldest);
+    }
+  }
+
   #forgetOld(): void {
     for (const [id, entry] of this.#calls) if (this.#leftMs(entry) <= 0) this.#calls.delete(id);
   }
 
-  #leftMs({ call, endedAtMs }: { call: UnfinishedCall; endedAtMs: number }): number {
+  #leftMs({ call, endedAtMs, goesOnUntilMs }: UnfinishedEntry): number {
     const limitMs = call.wasStopped ? STOPPED_CALL_MS : UNFINISHED_CALL_MS;
-    return endedAtMs + limitMs - this.#clock.elapsed();
+    return Math.max(endedAtMs + limitMs, goesOnUntilMs) - this.#clock.elapsed();
   }
 }

@@ -111,7 +111,7 @@ describe('several calls in one session', () => {
     expect(replies()['q']).toEqual({ action: 'accept', content: {} });
   });
 
-  // Rule concurrent-2: A question of which that does not become certain within 58 s is declined at the server:
+  // Rule concurrent-2: A question of which that does not become certain within 30 s is declined at the server:
   // elicitation with `{"action":"cancel"}`, sampling with error -1. A call that can have asked it and fails then says
   // so: `data.reason` `call_not_answerable`, `data.cause` `ambiguous`. So does a held question beyond the 64th of a
   // session, or beyond 1 MiB.
@@ -124,7 +124,7 @@ describe('several calls in one session', () => {
     send({ id: 'model', ...SAMPLING });
     await settled(ground);
     const late = await start();
-    clock.advance(57_999);
+    clock.advance(29_999);
     expect(unanswerableOf(one)).toEqual([]);
     clock.advance(1);
     expect(await replied('form')).toEqual({ action: 'cancel' });
@@ -136,6 +136,84 @@ describe('several calls in one session', () => {
     expect([one, other, late].map(unanswerableOf)).toEqual([told, told, []]);
     expect([one, other, late].map(questionsOf)).toEqual([[], [], []]);
     expect(clock.pending).toBe(0);
+  });
+
+  // Rule concurrent-11: A call may have given a question up without a word if it has worked for 60 s, as long as servers
+  // wait for an answer, since it began or got its last answer. If it ends then, a question that is held can still be its
+  // own, and so can one that comes in the next 5 s, unless one stream carries both the question and the reply.
+  test.each([
+    ['Streamable HTTP', stage],
+    ['HTTP+SSE', httpSseStage],
+  ])(
+    'are not asked what another of them can have given up while it was held, over %s',
+    async (_name, open) => {
+      const ground = await open();
+      const { clock, start, send, replied } = ground;
+      const old = await start();
+      clock.advance(31_000);
+      const other = await start();
+      send({ id: 'late', ...ELICITATION });
+      await settled(ground);
+      clock.advance(29_000);
+      old.finish();
+      await old.heard.until('replied');
+      await settled(ground);
+      expect(questionsOf(other)).toEqual([]);
+      clock.advance(1_000);
+      expect(await replied('late')).toEqual({ action: 'cancel' });
+      expect(unanswerableOf(other)).toEqual([['elicitation/create', 'ambiguous']]);
+    },
+  );
+
+  // Rule concurrent-11.
+  test('are not asked what comes just after the end of one that can have given it up', async () => {
+    const ground = await stage();
+    const { clock, start, send, replied } = ground;
+    const old = await start();
+    clock.advance(60_000);
+    old.finish();
+    await old.heard.until('replied');
+    const next = await start();
+    clock.advance(4_999);
+    send({ id: 'late', ...ELICITATION });
+    await settled(ground);
+    clock.advance(1);
+    send({ id: 'own', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual(['own']);
+    clock.advance(29_999);
+    expect(await replied('late')).toEqual({ action: 'cancel' });
+  });
+
+  // Rule concurrent-11.
+  test('are asked what comes on the one stream of all after the reply to an old one', async () => {
+    const ground = await httpSseStage();
+    const { clock, start, send } = ground;
+    const old = await start();
+    clock.advance(60_000);
+    old.finish();
+    const next = await start();
+    send({ id: 'own', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual(['own']);
+  });
+
+  // Rule concurrent-11.
+  test('are asked what is held when one ends that got its last answer a moment ago', async () => {
+    const ground = await stage();
+    const { clock, start, send } = ground;
+    const old = await start();
+    send({ id: 'first', ...ELICITATION });
+    await old.heard.until('asked');
+    clock.advance(60_000);
+    await old.exchange.respond(serverRequestId('first'), ACCEPTED, {});
+    const other = await start();
+    send({ id: 'own', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(other)).toEqual([]);
+    old.finish();
+    await other.heard.until('asked');
+    expect(questionsOf(other)).toEqual(['own']);
   });
 
   // Rule concurrent-2.

@@ -62,7 +62,7 @@ describe('a call that is resumed in a session that had others', () => {
     await settledOn('standalone');
     expect(heard.events.map(([name]) => name)).toEqual(['resumed']);
     expect(exchange.resumable()).toMatchObject({ beside: [OTHER] });
-    clock.advance(58_000);
+    clock.advance(30_000);
     expect(await replied('q')).toEqual({ action: 'cancel' });
   });
 

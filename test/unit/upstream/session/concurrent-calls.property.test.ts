@@ -18,7 +18,7 @@ import { playedSession, playedTransport } from '../../../fixtures/played-session
 
 const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
 const ASKS_TOGETHER_MS = 250;
-const STOPPED_MS = 5_000;
+const STOPPED_MS = 60_000;
 const UNFINISHED_MS = 600_000;
 
 /** A call as the server and the client know it. */
@@ -189,7 +189,7 @@ class History {
   async finish(): Promise<void> {
     for (let turn = 0; turn < 3; turn += 1) {
       for (const tool of this.tools) if (tool.isRunning) await this.#answerAll(tool);
-      this.clock.advance(58_000);
+      this.clock.advance(30_000);
       await settle();
     }
     for (let count = this.tools.length; count > 0; count -= 1) await this.end(0);
@@ -297,7 +297,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 3,
-    arbitrary: fc.constantFrom(1, 100, 250, 1_000, 4_999, 20_000, 300_000).map(
+    arbitrary: fc.constantFrom(1, 100, 250, 1_000, 4_999, 20_000, 59_999, 300_000).map(
       (ms): Step =>
         (history) =>
           history.clock.advance(ms),
