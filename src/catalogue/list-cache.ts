@@ -3,7 +3,13 @@
  * to no other one (caching, "Cache Scope").
  */
 import type { Clock, Closed } from '../lib/clock.ts';
-import { type JsonObject, without, type JsonValue, canonicalJson } from '../protocol/json.ts';
+import {
+  type JsonObject,
+  without,
+  type JsonValue,
+  canonicalJson,
+  numberOf,
+} from '../protocol/json.ts';
 import { callerKey, type CallReply, type EdgeRequest } from '../model/request.ts';
 import { LruMap } from '../lib/containers.ts';
 import { profileKey } from '../protocol/translate/client-profile.ts';
@@ -74,8 +80,8 @@ export class ListCache {
 
 /** Reduces `ttlMs` by the age of the cached result. */
 function withAge(result: JsonObject, ageMs: number): CallReply {
-  const { ttlMs } = result;
-  if (typeof ttlMs !== 'number') return { kind: 'result', result };
+  const ttlMs = numberOf(result['ttlMs']);
+  if (ttlMs === null) return { kind: 'result', result };
   return { kind: 'result', result: { ...result, ttlMs: Math.max(0, Math.floor(ttlMs - ageMs)) } };
 }
 

@@ -4,7 +4,7 @@
  * strings and their depth, so that an "id" inside of a result is not taken for that of the message. What does not decide
  * it certainly is `unknown`.
  */
-import { endOfString, parseJson, type ExactNumber, type JsonValue } from './json.ts';
+import { endOfString, parseMessage, type ExactNumber, type JsonValue } from './json.ts';
 
 export type CutMessage =
   | { readonly type: 'response'; readonly id: string | number | null }
@@ -77,7 +77,7 @@ function add(members: Members, name: string, value: string | null | undefined): 
 
 function parsed(text: string): JsonValue | undefined {
   try {
-    return parseJson(text);
+    return parseMessage(text);
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 /**
  * JSON values: their types, checks of them, their canonical text, and how they are parsed within limits. A number that
- * JavaScript cannot hold (an integer beyond 2^53, or 1e400) is kept as it was written, so that what is only passed on
- * does not change.
+ * JavaScript cannot hold (an integer beyond 2^53, or 1e400) or would write differently (1.0) is kept as it was written, so
+ * that what is only passed on does not change.
  */
 import secureJson from 'secure-json-parse';
 
@@ -11,7 +11,7 @@ export interface JsonObject {
 }
 
 declare const exact: unique symbol;
-/** A number that JavaScript cannot hold, as it was written. `JSON.stringify` writes it unchanged. */
+/** A number as it was written. `JSON.stringify` writes it unchanged. */
 export interface ExactNumber {
   readonly [exact]: true;
 }
@@ -29,7 +29,7 @@ export function exactNumber(text: string): ExactNumber {
   return JSON.rawJSON(text);
 }
 
-/** Tells whether a value is a number that JavaScript cannot hold. */
+/** Tells whether a value is a number that is kept as it was written. */
 export function isExactNumber(value: unknown): value is ExactNumber {
   return JSON.isRawJSON(value);
 }
@@ -39,9 +39,11 @@ export function isJsonNumber(value: unknown): value is number | ExactNumber {
   return typeof value === 'number' || isExactNumber(value);
 }
 
-/** Tells whether a value is an integer, of any size. */
+/** Tells whether a value is an integer, of any size and spelling. */
 export function isJsonInteger(value: unknown): value is number | ExactNumber {
-  return isExactNumber(value) ? /^-?\d+$/.test(JSON.stringify(value)) : Number.isInteger(value);
+  if (!isExactNumber(value)) return Number.isInteger(value);
+  const text = JSON.stringify(value);
+  return /^-?\d+$/.test(text) || (isHeld(text) && Number.isInteger(Number(text)));
 }
 
 /** Tells whether a value is a JSON object (not `null`, an array or an `ExactNumber`). */
@@ -89,8 +91,8 @@ function entriesWhere(
 
 /**
  * Writes the canonical text of a value. It also accepts what RFC 8785 refuses, since a digest of what a client
- * sent must never fail: unpaired surrogates stay escaped, and an `ExactNumber` stays as it was written.
- * Neither text can come from another value.
+ * sent must never fail: unpaired surrogates stay escaped, and a number that JavaScript cannot hold stays as it was
+ * written. Neither text can come from another value.
  * @param value whose depth has been limited
  * @returns text without unpaired surrogates, so that UTF-8 encodes it without loss
  */
@@ -102,7 +104,7 @@ export function canonicalJson(value: JsonValue): string {
       .map(([member, content]) => `${JSON.stringify(member)}:${canonicalJson(content)}`);
     return `{${members.join(',')}}`;
   }
-  return JSON.stringify(value);
+  return JSON.stringify(isExactNumber(value) ? plainNumber(JSON.stringify(value)) : value);
 }
 
 /** Compares by UTF-16 code units, not by locale (RFC 8785, section 3.2.3). */
@@ -111,47 +113,61 @@ function byMemberName([a]: [string, JsonValue], [b]: [string, JsonValue]): numbe
 }
 
 /**
- * Matches any text with such a number: from 2^53 on, which has 16 digits and begins with a 9. It can match inside a
- * string, too. It looks only once at the digits of a number.
+ * Matches any text with a number that JavaScript cannot hold (from 2^53 on, which has 16 digits and begins with a 9) or can
+ * write differently: with an exponent, a fraction that ends in 0 or is long, or as -0. It can match inside a string, too. It
+ * looks only once at the digits of a number.
  */
-const LONG_NUMBER = /(?<!\d)(?:\d{17}|9\d{15})|\d[eE]\+?\d{3}/;
-const SHORTEST = 5;
+const SPELLED_NUMBER =
+  /(?:^|[\s:,[])(?:-0(?![\d.])|-?(?:\d{17}|9\d{15}|\d{9,}\.|\d+(?:[eE]|\.(?:\d{8}|\d*(?:[eE]|0(?!\d))))))/;
+/** The shortest text with such a number, `:-0}`. */
+const SHORTEST = 4;
 /** Finds candidates; `NUMBER` decides. */
-const NUMBER_LIKE = /-?\d[\d.eE+-]{4,}/g;
+const NUMBER_LIKE = /-?\d[\d.eE+-]{2,}|-0/g;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+/** Members of messages that hold data of tools. The gateway reads numbers in others. */
+const DATA = new Set(['arguments', 'inputResponses', 'result', 'data']);
 
-/** Replaces a long number while the rest is parsed. It is random, so that no sender can forge it. */
+/** Replaces such a number while the rest is parsed. It is random, so that no sender can forge it. */
 const MARK = `number-${crypto.randomUUID()}-`;
 
 /**
- * Parses JSON. A member `__proto__` is a member like any other.
+ * Parses JSON. A member `__proto__` is a member like any other. Each number is written again as it was.
  * @param text whose depth has been checked with `excessOf`
  * @throws SyntaxError if it is not JSON
  */
 export function parseJson(text: string): JsonValue {
-  return parseWith(parsePlainly, text);
+  return parseWith(parsePlainly, text, true);
 }
 
 /**
- * Parses JSON of a client.
+ * Parses a message. Outside of data of tools, numbers that JavaScript can hold are numbers, in any spelling.
+ * @param text whose depth has been checked with `excessOf`
+ * @throws SyntaxError if it is not JSON
+ */
+export function parseMessage(text: string): JsonValue {
+  return parseWith(parsePlainly, text, false);
+}
+
+/**
+ * Parses a message of a client.
  * @param text whose depth has been checked with `excessOf`
  * @throws SyntaxError if it is not JSON, or if a member could set the prototype of an object in some program
  */
 export function parseStrictly(text: string): JsonValue {
-  return parseWith(parseWithoutPrototypes, text);
+  return parseWith(parseWithoutPrototypes, text, false);
 }
 
-function parseWith(parse: (text: string) => JsonValue, text: string): JsonValue {
-  if (!LONG_NUMBER.test(text)) return parse(text);
+function parseWith(parse: (text: string) => JsonValue, text: string, isData: boolean): JsonValue {
+  if (!SPELLED_NUMBER.test(text)) return parse(text);
   // A reviver is told the source of each number as well, but takes thirty times as long.
-  const long: string[] = [];
+  const kept: string[] = [];
   const marked = replaceOutsideStrings(text, (numbers) =>
     numbers.replace(NUMBER_LIKE, (number) => {
-      if (isHeld(number) || !NUMBER.test(number)) return number;
-      return `"${MARK}${long.push(number) - 1}"`;
+      if (JSON.stringify(Number(number)) === number || !NUMBER.test(number)) return number;
+      return `"${MARK}${kept.push(number) - 1}"`;
     }),
   );
-  return long.length === 0 ? parse(text) : withNumbers(parse(marked), long);
+  return kept.length === 0 ? parse(text) : withNumbers(parse(marked), kept, isData);
 }
 
 function parsePlainly(text: string): JsonValue {
@@ -189,24 +205,34 @@ function isHeld(number: string): boolean {
   return Math.abs(value) <= Number.MAX_SAFE_INTEGER || String(value) === number;
 }
 
-/** Puts the numbers back, in place, without recursion. @throws SyntaxError if one stood for the name of a member */
-function withNumbers(parsed: JsonValue, long: readonly string[]): JsonValue {
-  const left: (JsonValue[] | JsonObject)[] = [];
-  const visit = (value: JsonValue): JsonValue => {
+function plainNumber(text: string): number | ExactNumber {
+  return isHeld(text) ? Number(text) : exactNumber(text);
+}
+
+/**
+ * Puts the numbers back, in place, without recursion.
+ * @param isData whether all of it is data
+ * @throws SyntaxError if one stood for the name of a member
+ */
+function withNumbers(parsed: JsonValue, kept: readonly string[], isData: boolean): JsonValue {
+  const left: [JsonValue[] | JsonObject, boolean][] = [];
+  const visit = (value: JsonValue, isData: boolean): JsonValue => {
     if (typeof value === 'string' && value.startsWith(MARK)) {
-      return exactNumber(long[Number(value.slice(MARK.length))] ?? 'null');
+      const text = kept[Number(value.slice(MARK.length))] ?? 'null';
+      return isData ? exactNumber(text) : plainNumber(text);
     }
-    if (Array.isArray(value) || isJsonObject(value)) left.push(value);
+    if (Array.isArray(value) || isJsonObject(value)) left.push([value, isData]);
     return value;
   };
-  const root = visit(parsed);
+  const root = visit(parsed, isData);
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
-    if (Array.isArray(next)) {
-      for (let index = 0; index < next.length; index += 1) next[index] = visit(next[index] ?? null);
+    const [container, isData] = next;
+    if (Array.isArray(container)) {
+      for (const [index, value] of container.entries()) container[index] = visit(value, isData);
     } else {
-      for (const name of Object.keys(next)) {
+      for (const name of Object.keys(container)) {
         if (name.startsWith(MARK)) throw new SyntaxError('a member has a number for its name');
-        next[name] = visit(next[name] ?? null);
+        container[name] = visit(container[name] ?? null, isData || DATA.has(name));
       }
     }
   }

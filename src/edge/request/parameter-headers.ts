@@ -3,7 +3,7 @@
  * Custom Headers"), so that a client cannot mislead an intermediary that routes on a header.
  */
 import type { AnnotatedParameter } from '../../protocol/translate/header-annotations.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, numberOf } from '../../protocol/json.ts';
 import { decodeHeaderValue, readHeader } from '../http/header-fields.ts';
 
 const NUMBER = /^-?\d{1,16}(?:\.0{1,16})?$/;
@@ -61,10 +61,9 @@ function isSame(type: AnnotatedParameter['type'], text: string, value: JsonValue
     case 'integer':
       // Compared as numbers: 42.0 and 42 are the same ("Server Validation").
       return (
-        typeof value === 'number' &&
-        Number.isSafeInteger(value) &&
+        Number.isSafeInteger(numberOf(value)) &&
         NUMBER.test(text) &&
-        Number(text) === value
+        Number(text) === numberOf(value)
       );
   }
 }

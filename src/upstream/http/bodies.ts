@@ -7,7 +7,7 @@ import type { HeldBytes } from '../../lib/byte-budget.ts';
 import {
   excessOf,
   MAX_CONTAINERS,
-  parseJson,
+  parseMessage,
   type JsonExcess,
   type JsonValue,
 } from '../../protocol/json.ts';
@@ -180,7 +180,7 @@ export function upstreamJson(text: string): JsonValue {
   const excess = excessOf(text, MAX_JSON_DEPTH);
   if (excess !== null) throw tooLarge('it sent JSON that is too large', EXCEEDED[excess]);
   try {
-    return parseJson(text);
+    return parseMessage(text);
   } catch (cause) {
     throw new UpstreamFailure('upstream_protocol_error', 'it sent a body that is not JSON', {
       mayHaveActed: true,

@@ -56,6 +56,43 @@ test('numbers that JavaScript cannot hold arrive upstream, and come back, as the
   expect(text).toContain(`"arguments":{"key":${KEY},"huge":${HUGE},"nested":[{"time":${TIME}}]}`);
 });
 
+// Rule envelope-10: The spelling of a number stays as well, in arguments, answers, results and logged data: `1.0` is no `1` to
+// every program. A request is the same with `1.0` and `1`.
+test('numbers keep their spelling on the way to the server and back', async () => {
+  const spelled = '[1.0,-0,1E5,100.50,0.12345678901234567890123,{"id":2.0}]';
+  const { upstream, url } = await gatewayTo(({ body, text }, response) => {
+    const heard = /"arguments":(.*?\]\})/.exec(text)?.[1];
+    // Before the call: `logging/setLevel`.
+    if (heard === undefined)
+      return json(response, 200, { jsonrpc: '2.0', id: body.id, result: {} });
+    const stream = eventStream(response);
+    stream.raw(
+      `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":${heard}}}\n\n`,
+    );
+    // Some servers write each number with a fraction, ids too.
+    const result = `{"content":[],"structuredContent":${heard}}`;
+    stream.raw(`data: {"jsonrpc":"2.0","id":${body.id}.0,"result":${result}}\n\n`);
+    stream.end();
+  });
+  const given = { numbers: [] };
+  const meta = { 'io.modelcontextprotocol/logLevel': 'debug' };
+  const body = JSON.stringify(
+    modernBody('tools/call', { name: 'look_up', arguments: given }, { meta }),
+  );
+  const headers = modernHeaders('tools/call', { name: 'look_up' });
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers,
+    body: body.replace('"numbers":[]', `"numbers":${spelled}`),
+  });
+  const text = await answer.text();
+  expect((await upstream.saw(({ body }) => body?.method === 'tools/call')).text).toContain(
+    `"arguments":{"numbers":${spelled}}`,
+  );
+  expect(text).toContain(`"data":{"numbers":${spelled}}`);
+  expect(text).toContain(`"structuredContent":{"numbers":${spelled}}`);
+});
+
 // Rule requests-1 (RFC 8259, section 6): Numbers that JavaScript cannot hold (integers beyond 2^53, `1e400`)
 // go through as they were written, in both directions, as request ids and progress tokens too. A question of
 // the server under such an id is refused (-32600).

@@ -7,6 +7,7 @@ import {
   type JsonObject,
   numberOf,
   parseJson,
+  parseMessage,
   parseStrictly,
   without,
 } from '../../../../src/protocol/json.ts';
@@ -60,12 +61,22 @@ test.each([
   '123456789012345678',
   '-0',
   '1e-400',
-])('%s is an ordinary number where that is what it says or as near as doubles come', (number) => {
-  const value = parseJson(number);
+])('%s in a message is an ordinary number if doubles hold it or come near', (number) => {
+  const value = parseMessage(number);
   const isHeld = typeof value === 'number';
   expect(isHeld ? value : numberOf(value)).toBe(Number(number));
   expect(isHeld).toBe(number !== '123456789012345678');
 });
+
+test.each(['1.0', '1E5', '100.50', '1e21', '0.1234567890123456789', '1e-400'])(
+  '%s is written again as it was, in data, and in the result of a message',
+  (number) => {
+    const data = `{"value":[${number},-0]}`;
+    expect(JSON.stringify(parseJson(data))).toBe(data);
+    const message = JSON.stringify(parseMessage(`{"id":2.0,"result":${data}}`));
+    expect(message).toBe(`{"id":2,"result":${data}}`);
+  },
+);
 
 test('any JSON is the same afterwards, long numbers or not', () => {
   const number = fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }).map(String);
