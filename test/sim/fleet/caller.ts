@@ -19,6 +19,12 @@ export interface Surroundings {
   lastFaultMs(): number;
   /** Whether nothing happens to the replicas and the server. */
   readonly isUndisturbed: boolean;
+  /** Whether processes stop, and nothing else happens. */
+  readonly isGentle: boolean;
+  /** The process that made a call; `null` if another one can have it. */
+  ownerOf(call: string): string | null;
+  /** How many calls a process parks at most. */
+  readonly maxParked: number | null;
   /** Whether something happens after which nobody may have an outcome any more. */
   readonly mayLoseOutcomes: boolean;
   tell(what: string): void;
@@ -86,6 +92,9 @@ export class Caller {
     await twin;
     if (outcome.type === 'broken') {
       this.#tell(`breaks: ${outcome.how}`);
+      if (this.#around.isGentle && outcome.how === 'ECONNRESET') {
+        this.#around.checker.break(6, `a drain breaks a request of ${this.#name}`);
+      }
       if (outcome.how === TOO_LATE && patienceMs === PATIENT_MS) {
         const seconds = OUTCOME_WITHIN_MS / 1_000;
         this.#around.checker.break(6, `${this.#name} has no outcome within ${seconds} s`);
@@ -128,6 +137,7 @@ export class Caller {
         const asking = checker.shown(this.#name, outcome.questions);
         this.#tell(`is shown at ${replica.name} a question of ${asking.join(', ')}`);
         this.#round++;
+        checker.parked(this.#name, this.#around.ownerOf(this.#name), this.#around.maxParked);
         this.#answers = {
           requestState: outcome.state,
           inputResponses: answersTo(outcome.questions, this.#call.habits.answersOneByOne),
@@ -193,6 +203,7 @@ export class Caller {
         ? () => this.#latest(sentMs, OUTCOME_WITHIN_MS)
         : () => sentMs + patienceMs;
     const { caller, habits } = this.#call;
+    this.#around.checker.retried(this.#name);
     if (this.#answers !== null) simulation().onMoment('retried', replica.name);
     const { readsSlowly, takesTasks: isTask } = habits;
     const request = { caller, method: 'tools/call', params: this.#params, readsSlowly, isTask };

@@ -26,6 +26,8 @@ export class Checker {
   readonly #holders = new Map<string, string>();
   readonly #epochs = new Map<string, number>();
   readonly #outcomes = new Map<string, string>();
+  /** Where the calls are whose clients have a question to answer. */
+  readonly #parked = new Map<string, string>();
   readonly #kept = new Map<string, readonly number[]>();
 
   constructor(journal: () => readonly JournalEntry[]) {
@@ -71,6 +73,19 @@ export class Checker {
       asking.push(other);
     }
     return asking;
+  }
+
+  /** Law 7: no process parks more calls than it may. @param by where the call is; `null` if that can change */
+  parked(call: string, by: string | null, most: number | null): void {
+    if (by === null || most === null) return;
+    this.#parked.set(call, by);
+    const count = [...this.#parked.values()].filter((one) => one === by).length;
+    if (count > most) this.break(7, `${by} parks ${count} calls, and may park ${most}`);
+  }
+
+  /** The client of a parked call retries. */
+  retried(call: string): void {
+    this.#parked.delete(call);
   }
 
   /** Law 5: who is told that a call cannot have acted is told the truth. */

@@ -90,6 +90,10 @@ class Fleet {
       pick: (why: string) => this.#pick(why),
       lastFaultMs: () => strikes.lastEndMs,
       isUndisturbed: isUndisturbed(this.#history),
+      ownerOf: (call: string) =>
+        isUndisturbed(this.#history) ? this.#journal.ownerOf(call) : null,
+      maxParked: this.#history.gateway.maxParked,
+      isGentle: faults.every(({ kind }) => kind === 'drain'),
       mayLoseOutcomes: faults.some(({ kind }) => kind !== 'drain'),
     };
     const listeners = this.#history.listeners.map((caller, nth) => {

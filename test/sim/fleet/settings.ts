@@ -24,8 +24,8 @@ export function settingsOf(seed: number): GatewaySettings {
   if (choose(`${name}:usual`, [true, false])) return USUAL_SETTINGS;
   return {
     concurrency: choose(`${name}:concurrency`, ['auto', 'auto', 'separate']),
-    release: choose(`${name}:release`, ['never', 'when-resumable', 'auto']),
-    maxParked: choose(`${name}:parked`, [null, null, 2]),
+    release: choose(`${name}:release`, ['never', 'never', 'when-resumable', 'auto']),
+    maxParked: choose(`${name}:parked`, [null, 2]),
     maxSessions: choose(`${name}:sessions`, [null, null, 3]),
   };
 }

@@ -52,6 +52,11 @@ export class Journal {
     simulation().onMoment(what, more.by);
   }
 
+  /** The process that made the call. */
+  ownerOf(call: string): string | null {
+    return this.entries.find((entry) => entry.what === 'called' && entry.call === call)?.by ?? null;
+  }
+
   count(what: Deed, call: string): number {
     return this.entries.filter((entry) => entry.what === what && entry.call === call).length;
   }
