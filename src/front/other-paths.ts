@@ -79,7 +79,7 @@ async function learnMessagePaths(
   const { config } = route;
   const { upstream } = route.server;
   const { headers: ours } = config.upstream;
-  if (upstream.greetedKind !== null || upstream.knownKind === 'streamable-http') return;
+  if (upstream.greetedKind !== null || upstream.traits?.namesPaths === false) return;
   if (Object.keys(ours).length === 0) return;
   const caller = knownCaller(request, route, shared);
   const greeted = upstream.greet(caller.headers).catch(() => null);
@@ -116,9 +116,9 @@ export function sealingOf(
     open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
     isMessagePath: (path) =>
       routes.some(({ server: { http } }) => {
-        const { messagePaths, knownKind } = http.upstream;
-        // Over Streamable HTTP, a message without a session is posted to the endpoint.
-        if (knownKind !== 'http-sse' && http.config.url.pathname === path) return false;
+        const { messagePaths, traits } = http.upstream;
+        // Where the server names no paths, a message without a session is posted to the endpoint.
+        if (traits?.namesPaths !== true && http.config.url.pathname === path) return false;
         return messagePaths.has(path) || messagePaths.resembles(path);
       }),
     onForeign: () => log.event('passthrough.session_refused', { route: id }),

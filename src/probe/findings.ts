@@ -10,9 +10,7 @@ import {
 } from '../upstream/discovery/broadcast-detector.ts';
 import { HeldHeads } from '../upstream/quirks/held-heads.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
-import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
-import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
-import type { TransportListener } from '../upstream/transport/transport.ts';
+import { connector } from '../upstream/transport/factories.ts';
 import type { LegacyTransport } from '../upstream/discovery/detection.ts';
 import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
 import { readListings, type Listings } from '../upstream/discovery/listings.ts';
@@ -62,7 +60,9 @@ type ServerFindings = Omit<Findings, 'format' | 'url' | 'command'>;
 /** Probes the server. @throws UpstreamFailure if no session can be opened, ProbeFailure if the server lacks the tool to call */
 export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   const { http, kind, deadline } = probe;
-  const session = await Session.open(connector(probe), sessionOptions(probe), deadline);
+  const options = { heldHeads: new HeldHeads(), random: Math.random };
+  const connect = connector(kind, http, deadline, options);
+  const session = await Session.open(connect, sessionOptions(probe), deadline);
   try {
     const { protocolVersion } = session.initializeResult;
     const [listings, resumption, withoutId] = await Promise.all([
@@ -132,16 +132,6 @@ function serverName(info: JsonObject | undefined): ServerName {
     return typeof value === 'string' ? value.slice(0, 200) : null;
   };
   return { name: member('name'), title: member('title'), version: member('version') };
-}
-
-function connector({ http, kind, deadline }: LegacyProbe) {
-  return (listener: TransportListener) =>
-    kind === 'http-sse'
-      ? new HttpSseTransport(http, listener, deadline)
-      : new StreamableHttpTransport(http, listener, deadline, {
-          heldHeads: new HeldHeads(),
-          random: Math.random,
-        });
 }
 
 function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionOptions {

@@ -185,9 +185,9 @@ function keepsServer({ config, server }: Route, { upstream, sessions }: RouteCon
 /** Returns what becomes of legacy clients. There is no HTTP behind a server over stdio to pass them through to. */
 export function legacyClientsOf(
   { edge }: Config,
-  { knownKind }: Pick<LegacyServer, 'knownKind'>,
+  { traits }: Pick<LegacyServer, 'traits'>,
 ): 'pass-through' | 'reject' {
-  return knownKind === 'stdio' ? 'reject' : edge.legacyClients;
+  return traits?.hasHttp === false ? 'reject' : edge.legacyClients;
 }
 
 /** Returns the modern revision, and that of the server if legacy clients are passed through (versioning, dual-era servers). */

@@ -188,9 +188,8 @@ export class Home {
   #needsQueue({ profile }: SessionOwner, { target, wantsLog }: LeaseRequest): boolean {
     const { concurrency, upstream } = this.#options;
     if (concurrency !== 'auto') return concurrency === 'queue';
-    const { knownKind } = upstream;
     if (!canBeAsked(profile)) {
-      return wantsLog && (knownKind === 'http-sse' || knownKind === 'stdio');
+      return wantsLog && upstream.traits?.namesTheCall === false;
     }
     return this.#rule() !== 'probe' || !this.#isSilent(target);
   }

@@ -10,6 +10,7 @@ import type { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { LegacyTransport, UpstreamKind } from './discovery/detection.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import type { Session } from './session/session.ts';
+import type { TransportTraits } from './transport/traits.ts';
 import type { CallerHeaders, SessionPoint } from './transport/transport.ts';
 
 export type ServerKind = UpstreamKind | 'stdio';
@@ -27,6 +28,8 @@ export interface LegacyServer {
   readonly deliversResumed: boolean;
   /** What the server speaks, if it is configured or known from a response. */
   readonly knownKind: ServerKind | null;
+  /** What its transport can do; `null` for a modern one, and while nothing is known. */
+  readonly traits: TransportTraits | null;
   /** What the server speaks, if it is known from a response. */
   readonly greetedKind: ServerKind | null;
   /** Whether a `requestState` can be one that the server issued itself, to a client that was passed through. */

@@ -23,6 +23,7 @@ import { networkHint } from './transport/stdio/network-variables.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
 import { StdioTransport } from './transport/stdio/stdio.ts';
+import { TRAITS } from './transport/traits.ts';
 import type { TransportListener } from './transport/transport.ts';
 
 export interface StdioUpstreamOptions extends SessionCapacityOptions {
@@ -54,6 +55,7 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
 
 export class StdioUpstream implements LegacyServer {
   readonly knownKind = 'stdio';
+  readonly traits = TRAITS.stdio;
   readonly askingStyle = 'unrelated';
   readonly mayIssueStates = false;
   readonly deliversResumed = false;

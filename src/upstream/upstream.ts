@@ -24,9 +24,9 @@ import { describeServer, type InitializeResult } from './session/handshake.ts';
 import { MAX_PINGS } from './session/keep-alive.ts';
 import { Session, type SessionOptions } from './session/session.ts';
 import { logSession } from './session/session-log.ts';
-import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
+import { connector } from './transport/factories.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
-import { StreamableHttpTransport } from './transport/streamable-http.ts';
+import { TRAITS, traitsOf, type TransportTraits } from './transport/traits.ts';
 import type {
   CallerHeaders,
   SessionPoint,
@@ -90,7 +90,7 @@ export class Upstream implements LegacyServer {
 
   /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
   get askingStyle(): AskingStyle {
-    return this.knownKind === 'http-sse' ? 'unrelated' : this.#askingStyle.style;
+    return this.traits?.namesTheCall === false ? 'unrelated' : this.#askingStyle.style;
   }
 
   get deliversResumed(): boolean {
@@ -99,6 +99,10 @@ export class Upstream implements LegacyServer {
 
   get knownKind(): UpstreamKind | null {
     return this.#greetings.knownKind;
+  }
+
+  get traits(): TransportTraits | null {
+    return traitsOf(this.knownKind);
   }
 
   get greetedKind(): UpstreamKind | null {
@@ -176,7 +180,7 @@ export class Upstream implements LegacyServer {
     { sessionId, revision, initialized }: SessionPoint,
   ): Promise<Session> {
     const kind = this.knownKind ?? (await this.#greetings.greetAlone(request.headers));
-    if (kind !== 'streamable-http') {
+    if (kind === 'modern' || !TRAITS[kind].resumes) {
       throw new UpstreamFailure('session_gone', 'this transport cannot be resumed', {
         mayHaveActed: true,
       });
@@ -201,7 +205,7 @@ export class Upstream implements LegacyServer {
     const { log } = this.#options;
     const open = () => this.#open(kind, request);
     const session =
-      kind === 'http-sse' && !this.hasOneSession
+      TRAITS[kind].mayBroadcast && !this.hasOneSession
         ? await this.#broadcastProbe.openSession(open)
         : (this.#withoutHandshake(request) ?? (await open()));
     this.#greetings.opened(kind, session);
@@ -240,23 +244,18 @@ export class Upstream implements LegacyServer {
     const options = this.#sessionOptions(request);
     const session = await this.#initialize(kind, options);
     this.#revision = session.initializeResult.protocolVersion;
-    if (kind === 'http-sse') return session;
     if (session.interactive) this.#handshakes.forget();
     else this.#handshakes.keep(request.headers, session.initializeResult);
     return session;
   }
 
   #connect(kind: LegacyTransport): (listener: TransportListener) => Transport {
-    return (listener) =>
-      kind === 'http-sse'
-        ? new HttpSseTransport(this.#http, listener, this.#clock, (endpoint) =>
-            this.messagePaths.toldUs(endpoint),
-          )
-        : new StreamableHttpTransport(this.#http, listener, this.#clock, {
-            heldHeads: this.#heldHeads,
-            random: this.#options.random,
-            noteResumption: (outcome) => this.#resumptions.note(outcome),
-          });
+    return connector(kind, this.#http, this.#clock, {
+      heldHeads: this.#heldHeads,
+      random: this.#options.random,
+      noteResumption: (outcome) => this.#resumptions.note(outcome),
+      onEndpoint: (endpoint) => this.messagePaths.toldUs(endpoint),
+    });
   }
 
   async #initialize(kind: LegacyTransport, options: SessionOptions): Promise<Session> {

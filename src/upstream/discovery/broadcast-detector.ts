@@ -3,6 +3,7 @@
  * sessions, processes and restarts, so that an id in the wrong session is a proof: of a bridge that broadcasts to all
  * clients, or of an event store that mixes streams. Some servers find streams by the request id alone.
  */
+import { TRAITS } from '../transport/traits.ts';
 import type { RouteLog } from '../../ops/route-log.ts';
 import { LruMap, RecentMap } from '../../lib/containers.ts';
 import { sha256, randomId, randomInteger } from '../../lib/crypto.ts';
@@ -179,7 +180,7 @@ export class BroadcastDetector {
     if (message.type === 'response') this.#unfinished.delete(id);
     if (issuer === session) return;
     // No other client makes ids of this form, so another gateway process issued it.
-    const isOtherGateway = issuer === undefined && transport === 'http-sse';
+    const isOtherGateway = issuer === undefined && TRAITS[transport].mayBroadcast;
     if (isOtherGateway) this.#hasOtherClients = true;
     if (isOtherGateway || issuer !== undefined) this.reportBroadcast();
   }

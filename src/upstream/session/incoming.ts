@@ -6,6 +6,7 @@ import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey } from '../discovery/broadcast-detector.ts';
 import { isCutTo32Bits } from '../quirks/cut-ids.ts';
 import { asUpstreamFailure, beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
+import { TRAITS } from '../transport/traits.ts';
 import type { DroppedMessage, MessageSource, TransportListener } from '../transport/transport.ts';
 import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questions/routing.ts';
 import type { SessionCall } from './session-call.ts';
@@ -176,7 +177,7 @@ export class IncomingMessages implements TransportListener {
   /** Over HTTP+SSE: starts to find out whether a question of a call was broadcast, where that is not known. */
   #checkForBroadcast(message: JsonRpcMessage): Promise<void> | null {
     const { transport, calls, detector } = this.#session;
-    if (transport.kind !== 'http-sse' || message.type !== 'request') return null;
+    if (!TRAITS[transport.kind].mayBroadcast || message.type !== 'request') return null;
     if (!isQuestion(message.method)) return null;
     const question = questionKey(message.id, message.method, message.params);
     detector.questionReceived(question, this.#session.identity);

@@ -1,6 +1,7 @@
 /** What the log says of a session that was opened for a caller. */
 import type { Clock } from '../../lib/clock.ts';
 import type { RouteLog } from '../../ops/route-log.ts';
+import { TRAITS } from '../transport/traits.ts';
 import type { Session } from './session.ts';
 
 /** Logs the session, and its end. */
@@ -12,7 +13,7 @@ export function logSession(session: Session, log: RouteLog, clock: Clock): void 
   const openedAtMs = clock.elapsed();
   session.onOver = () =>
     log.event('session.ended', { ms: Math.round(clock.elapsed() - openedAtMs) });
-  if (standalone || !session.interactive || transport !== 'streamable-http') return;
+  if (standalone || !session.interactive || !TRAITS[transport].namesTheCall) return;
   // Once for each server, since anonymous callers get a session for each call.
   log.once('session.no_standalone_stream', {});
 }

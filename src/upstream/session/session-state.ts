@@ -1,4 +1,5 @@
 /** What the two halves of a session share: `session.ts` extends it to send, `incoming.ts` receives. */
+import { TRAITS } from '../transport/traits.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
 import { Turns } from '../../lib/turns.ts';
@@ -12,7 +13,6 @@ import {
 } from '../discovery/broadcast-detector.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../../model/upstream-failure.ts';
 import {
-  hasOneStream,
   type CallerHeaders,
   type Transport,
   type TransportListener,
@@ -282,7 +282,7 @@ export class SessionState implements CallHost {
   noted(failure: UpstreamFailure): UpstreamFailure {
     if (failure.code !== 'session_gone') return failure;
     // The one stream may stay open, and nothing else would end the calls on it.
-    if (hasOneStream(this.transport.kind) && this.#failure === null) this.fail(failure);
+    if (!TRAITS[this.transport.kind].namesTheCall && this.#failure === null) this.fail(failure);
     const isNew = this.#failure === null;
     // Who hears of it can end the session, and with it this timer.
     if (isNew) this.#lastCalls = this.clock.setTimer(LAST_CALLS_MS, () => this.fail(failure));
@@ -309,10 +309,11 @@ export class SessionState implements CallHost {
     this.pings?.set(false);
     this.questions.clear();
     this.requests.settleAll(failure);
+    const { namesTheCall } = TRAITS[this.transport.kind];
     for (const [id, { isAccepted }] of [...this.calls]) {
       // A request on its way is refused by itself, and then it can be sent again in a new session.
       const isRefused = failure.code === 'session_gone' && !isAccepted;
-      if (!isRefused || hasOneStream(this.transport.kind)) this.loseCall(id, failure);
+      if (!isRefused || !namesTheCall) this.loseCall(id, failure);
     }
     this.loseChanges(failure);
   }

@@ -2,6 +2,7 @@
  * One session with a legacy server: its handshake, its requests, and its calls. `incoming.ts` receives what
  * the server sends.
  */
+import { TRAITS } from '../transport/traits.ts';
 import type { Clock, Closed } from '../../lib/clock.ts';
 import { Turns } from '../../lib/turns.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
@@ -337,7 +338,8 @@ export class Session extends SessionState {
       ping: () => pings.take(() => this.request('ping', {}, this.headers)),
       isDead: () => this.dead,
       isWorking: () =>
-        this.transport.kind === 'stdio' &&
+        // A process may do one thing at a time.
+        !TRAITS[this.transport.kind].hasHttp &&
         [...this.calls.values()].some(({ hasOpenQuestions }) => !hasOpenQuestions),
       gone: (failure) => this.fail(failure),
     });

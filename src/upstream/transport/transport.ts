@@ -5,6 +5,7 @@ import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
+import type { TransportKind } from './traits.ts';
 
 /** Where a message came from: the stream of one request, or a stream that belongs to no request. */
 export type MessageSource =
@@ -72,16 +73,8 @@ export interface OutgoingRequest {
   readonly params: JsonObject;
 }
 
-/**
- * True for a transport whose messages all come on one stream, so that no question names its call. The session ends with
- * that stream.
- */
-export function hasOneStream(kind: Transport['kind']): boolean {
-  return kind !== 'streamable-http';
-}
-
 export interface Transport {
-  readonly kind: 'streamable-http' | 'http-sse' | 'stdio';
+  readonly kind: TransportKind;
   /** True if answers reach the session: the server issued an id, or the stream is the session. */
   readonly hasSession: boolean;
   /** The id by which another process can take the session over; `null` if none can. */

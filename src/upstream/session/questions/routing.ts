@@ -13,7 +13,8 @@ import { isExactNumber, type ExactNumber, type JsonObject } from '../../../proto
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../../discovery/broadcast-detector.ts';
 import { relatedTaskOf, TASK_STATUS, taskIdOf } from '../../../protocol/task.ts';
-import { hasOneStream, type MessageSource, type Transport } from '../../transport/transport.ts';
+import { TRAITS } from '../../transport/traits.ts';
+import type { MessageSource, Transport } from '../../transport/transport.ts';
 import type { CallTask } from '../call-exchange.ts';
 
 /** A call, as far as routing looks at it. */
@@ -123,7 +124,7 @@ function routeOfRequest<Call extends RoutedCall>(
     const call = calls.get(source.id);
     return call === undefined ? isRefused : { type: 'question', call, id, method, params };
   }
-  if (transport === 'http-sse') {
+  if (TRAITS[transport].mayBroadcast) {
     // The server may have sent the question to every session, and wait for the answer of another one.
     if (calls.size === 0) return IGNORED;
     if (![...calls.keys()].every((call) => detector.isOnlyCall(call))) {
@@ -197,7 +198,7 @@ function callNotified<Call extends RoutedCall>(
   const taskId = method === TASK_STATUS ? taskIdOf(params) : relatedTaskOf(params);
   if (taskId !== null) return callOfTask(taskId, source, calls);
   if (source.stream === 'request') return calls.get(source.id) ?? null;
-  if (!hasOneStream(transport) || calls.size !== 1 || hasUnfinished) return null;
+  if (TRAITS[transport].namesTheCall || calls.size !== 1 || hasUnfinished) return null;
   for (const call of calls.values()) if (detector.isOnlyCall(call.id)) return call;
   return null;
 }

@@ -12,7 +12,8 @@ import type {
   AskingStyleDetector,
   BroadcastDetector,
 } from '../../discovery/broadcast-detector.ts';
-import { hasOneStream, type Transport } from '../../transport/transport.ts';
+import { TRAITS } from '../../transport/traits.ts';
+import type { Transport } from '../../transport/transport.ts';
 import { HeldQuestions } from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked, type ServerRequest } from './routing.ts';
 import type { SessionCall } from '../session-call.ts';
@@ -58,7 +59,7 @@ export class SessionQuestions {
   /** Where the server was seen to ask. One stream for all names no call. */
   get askingStyle(): AskingStyle {
     const { transport, askingStyle } = this.#options;
-    return hasOneStream(transport) ? 'unrelated' : askingStyle.style;
+    return TRAITS[transport].namesTheCall ? askingStyle.style : 'unrelated';
   }
 
   /** True while a question waits until it is certain which of several calls asked it. */
@@ -202,7 +203,7 @@ export class SessionQuestions {
   #over({ id, mayHaveGivenUp }: UnfinishedCall): void {
     this.#ended.set(id, true);
     // One stream brings the reply after all that the call has asked.
-    if (mayHaveGivenUp && !hasOneStream(this.#options.transport)) this.#unfinished.goOn([id]);
+    if (mayHaveGivenUp && TRAITS[this.#options.transport].namesTheCall) this.#unfinished.goOn([id]);
     this.#unrelated?.held.ended(id, !mayHaveGivenUp);
   }
 
