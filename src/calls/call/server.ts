@@ -129,14 +129,15 @@ function listenFor(call: CallData, isReattached = false): EventFeeder {
 class EventFeeder implements CallListener {
   readonly #call: CallData;
   readonly #generation: number;
-  readonly #isReattached: boolean;
+  /** The stream beside that of the call may not be open: another replica had it. */
+  #isBesideMissing: boolean;
   /** How often the stream broke. */
   #breaks = 0;
 
   constructor(call: CallData, isReattached: boolean) {
     this.#call = call;
     this.#generation = call.generation;
-    this.#isReattached = isReattached;
+    this.#isBesideMissing = isReattached;
   }
 
   get isCurrent(): boolean {
@@ -204,13 +205,15 @@ class EventFeeder implements CallListener {
 
   resumed(): void {
     const session = sessionOf(this.#call);
-    if (!this.#isReattached || session === null) return this.#feedResumed();
+    if (!this.#isBesideMissing || session === null) return this.#feedResumed();
     const { headers } = this.#call.request.caller;
     const breaks = this.#breaks;
     // A server drops a question that belongs to no request while this stream is not open.
     workFor(
       this.#call,
       session.openStandaloneStream(headers).then(() => {
+        // It is waited for once: a server can end each connection before it is open.
+        this.#isBesideMissing = false;
         // If the stream of the call has broken meanwhile, it is not open, and is being resumed again.
         if (breaks === this.#breaks) this.#feedResumed();
       }),

@@ -127,6 +127,37 @@ describe('a call that is read on from where it stopped', () => {
     expect(rungs).toEqual(['reattach', 'reattach', 'reattach']);
   });
 
+  // Rule reattach-8: Once the stream beside it was opened, or was waited for, a stream that is resumed is taken for open also if
+  // the server ends each connection at once: the answers go out, and a later connection brings what follows.
+  test('gets its answers also where the server ends each connection as soon as it responds', async () => {
+    let callId: unknown;
+    let isAnswered = false;
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        callId = body.id;
+        eventStream(response).send(question('one'), 'event-1');
+      },
+      RELEASED,
+      {
+        onGet: ({ headers }, response) => {
+          if (headers['last-event-id'] === undefined) return void eventStream(response);
+          if (isAnswered) return eventStream(response).send(done(callId), 'event-2');
+          response.writeHead(200, { 'content-type': 'text/event-stream' }).end();
+        },
+        onResponse: (_received, response) => {
+          isAnswered = true;
+          response.writeHead(202).end();
+        },
+      },
+    );
+    const asked = await callTool(url, 'ask', {}, as('Bearer ada'));
+    await gateway.log.saw('call.ended');
+    expect(textOf(await callTool(url, 'ask', answered(asked, 'one'), as('Bearer ada')))).toBe(
+      'done',
+    );
+    expect(server.methods().filter((method) => method === 'response')).toHaveLength(1);
+  });
+
   // Rule reattach-2.
   test('is lost where the stream cannot be had, and its answers stay here', async () => {
     const { url, server, gateway } = await scriptedGateway(
