@@ -124,6 +124,8 @@ const SHORTEST = 4;
 /** Finds candidates; `NUMBER` decides. */
 const NUMBER_LIKE = /-?\d[\d.eE+-]{2,}|-0/g;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+/** How many numbers of a text keep their spelling although JavaScript can hold them: each takes 20 times as long as another. */
+const MAX_SPELLED = 131_072;
 /** Members of messages that hold data of tools. The gateway reads numbers in others. */
 const DATA = new Set(['arguments', 'inputResponses', 'result', 'data']);
 
@@ -131,7 +133,7 @@ const DATA = new Set(['arguments', 'inputResponses', 'result', 'data']);
 const MARK = `number-${crypto.randomUUID()}-`;
 
 /**
- * Parses JSON. A member `__proto__` is a member like any other. Each number is written again as it was.
+ * Parses JSON. A member `__proto__` is a member like any other. Numbers are written again as they were.
  * @param text whose depth has been checked with `excessOf`
  * @throws SyntaxError if it is not JSON
  */
@@ -161,9 +163,14 @@ function parseWith(parse: (text: string) => JsonValue, text: string, isData: boo
   if (!SPELLED_NUMBER.test(text)) return parse(text);
   // A reviver is told the source of each number as well, but takes thirty times as long.
   const kept: string[] = [];
+  let spelled = 0;
+  const isKept = (number: string) => {
+    if (JSON.stringify(Number(number)) === number || !NUMBER.test(number)) return false;
+    return !isHeld(number) || (spelled += 1) <= MAX_SPELLED;
+  };
   const marked = replaceOutsideStrings(text, (numbers) =>
     numbers.replace(NUMBER_LIKE, (number) => {
-      if (JSON.stringify(Number(number)) === number || !NUMBER.test(number)) return number;
+      if (!isKept(number)) return number;
       return `"${MARK}${kept.push(number) - 1}"`;
     }),
   );
