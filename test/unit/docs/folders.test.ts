@@ -31,6 +31,19 @@ describe('the folders of docs/architecture.md', () => {
     },
   );
 
+  test.each(documented)(
+    '$folder has a README: what it decides, assumes and refuses, on one screen',
+    ({ folder }) => {
+      const text = textOf(`src/${folder}/README.md`);
+      expect(text.match(/^\*\*\w+\.\*\*/gm)).toEqual([
+        '**Decides.**',
+        '**Assumes.**',
+        '**Refuses.**',
+      ]);
+      expect(text.split('\n').length).toBeLessThanOrEqual(40);
+    },
+  );
+
   test('import one way: none imports a folder that comes after it', () => {
     const order = documented.map(({ folder }) => folder);
     for (const { folder, imports } of documented) {

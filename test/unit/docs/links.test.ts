@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { pathOf } from './markdown-tables.ts';
 
-const pages = globSync(['*.md', 'docs/**/*.md', 'bench/*.md', '.github/**/*.md'], {
+const pages = globSync(['*.md', 'docs/**/*.md', 'src/**/*.md', 'bench/*.md', '.github/**/*.md'], {
   cwd: pathOf('.'),
 });
 /** A relative link: its path, and its anchor if there is one. */
