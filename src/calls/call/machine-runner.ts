@@ -4,7 +4,14 @@
  */
 import type { EdgeRequest } from '../../model/request.ts';
 import type { CallPhase } from '../../sessions/lease.ts';
-import { isBroken, isDetached, isWorthReplaying, isOver, timersOf } from '../machine/selectors.ts';
+import {
+  isBroken,
+  isDetached,
+  isWorthReplaying,
+  isOver,
+  openRequests,
+  timersOf,
+} from '../machine/selectors.ts';
 import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
@@ -76,12 +83,20 @@ function move(call: CallData, event: CallEvent): void {
   keepTaskOffer(call, event);
   // A retry that is repeated or refused leaves all as it is.
   if (state !== from) keepOutcome(call);
-  const isLeft = state.name === 'done' && state.end.type === 'left';
   // Without a pointer no client can come back.
-  if (isLeft || (state.name === 'done' && !call.hasPointer)) forgetCall(call);
+  if (isLeft(state) || (state.name === 'done' && !call.hasPointer)) forgetCall(call);
   else if (state.name === 'done') keepForRepeats(call);
-  // A task that waits for no reply looks at the call, unless it goes on elsewhere.
-  if (event.type !== 'retry' && isDetached(from) && !isLeft) call.task?.moved();
+  // A task that waits for no reply looks at what is to be shown now, unless the call goes on elsewhere: an effect can have left it.
+  const isNews = event.type !== 'retry' && isToBeShown(from, state);
+  if (isDetached(from) && isNews && !isLeft(call.state)) call.task?.moved();
+}
+
+function isToBeShown(from: CallState, to: CallState): boolean {
+  return from.name !== to.name || openRequests(from) !== openRequests(to);
+}
+
+function isLeft(state: CallState): boolean {
+  return state.name === 'done' && state.end.type === 'left';
 }
 
 /** Stops and drops what the new state does not need. */

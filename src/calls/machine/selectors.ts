@@ -99,6 +99,8 @@ export function withoutLeg<State extends { legs: readonly LegId[] }>(
 
 // Input requests.
 
+const NONE: readonly OpenRequest[] = [];
+
 /** Input requests of a state that the upstream still waits for. */
 export function openRequests(state: CallState): readonly OpenRequest[] {
   switch (state.name) {
@@ -109,7 +111,7 @@ export function openRequests(state: CallState): readonly OpenRequest[] {
     case 'answering':
       return [...state.missing, ...state.arrived];
     default:
-      return [];
+      return NONE;
   }
 }
 

@@ -38,13 +38,14 @@ function retryOfTask(
   asked: CallReply,
   inputResponses: JsonObject,
   endsAtMs: number,
+  moved = () => {},
 ): Promise<CallReply> {
   const task: EdgeRequest['task'] = {
     get leftMs() {
       return endsAtMs - clock.now();
     },
     endsWithProcess: true,
-    moved: () => {},
+    moved,
     learned: () => {},
   };
   const requestState = requestStateOf(asked);
@@ -96,6 +97,20 @@ test('a call that was left to its server can be resumed here as long as its task
   await settled();
   server.replies();
   expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
+});
+
+// Rule promoted-22: The task of a released call resumes it when it begins to wait for it, and with answers. Until then the call stays
+// released.
+test('a call that is released again is no news for its task', async () => {
+  const testbed = await askedCall({ leaveWhenParked: () => true });
+  const { clock, server, asked } = testbed;
+  let news = 0;
+  const reply = retryOfTask(testbed, asked, {}, clock.now() + DAY_MS, () => (news += 1));
+  await settled();
+  server.says.resumed();
+  expect(await reply).toMatchObject({ result: { resultType: 'input_required' } });
+  expect(server.did.filter((did) => did === 'leave')).toHaveLength(2);
+  expect(news).toBe(0);
 });
 
 // Rule drain-8: `drain.parked` also keeps tasks that no other process knows.
