@@ -1,0 +1,144 @@
+/** Calls that are parked although `limits.maxParkedCalls` is reached. */
+import { expect, test } from 'vitest';
+import { Capacity } from '../../../src/calls/registry.ts';
+import { LocalCounts } from '../../../src/lib/counts.ts';
+import type { CallReply } from '../../../src/model/request.ts';
+import {
+  callId,
+  inputKey,
+  serverRequestId,
+  sessionId,
+  upstreamRequestId,
+} from '../../../src/protocol/ids.ts';
+import { isJsonObject, type JsonObject } from '../../../src/protocol/json.ts';
+import type { Pointer } from '../../../src/seal/pointer.ts';
+import {
+  callsTestbed,
+  FIRST,
+  inputRequestsOf,
+  openSealer,
+  requestStateOf,
+  RESULT,
+  settled,
+  waitingClient,
+} from '../../fixtures/calls-testbed.ts';
+
+const THEIRS = 'pointer of a dead replica';
+const ROOTS = { 'roots-1': { roots: [] } };
+/** A call that a dead replica had, and that waits for the roots of its client. */
+const POINTER: Pointer = {
+  audience: 'fleet',
+  issuedAtSeconds: 0,
+  callId: callId('theirs'),
+  round: 1,
+  owner: { id: 'dead', boot: 'dead' },
+  route: 'route',
+  method: 'tools/call',
+  target: 'greet',
+  digest: 'digest',
+  principal: null,
+  expiresAtSeconds: 0,
+  continuation: {
+    startedAtMs: Date.UTC(2026, 10, 20),
+    replay: null,
+    resume: {
+      sessionId: sessionId('session'),
+      revision: '2025-11-25',
+      upstreamId: upstreamRequestId(1),
+      lastEventId: 'event',
+      task: null,
+    },
+    keys: { asked: 1, counts: { roots: 1 } },
+    questions: [
+      {
+        key: inputKey('roots-1'),
+        id: serverRequestId(7),
+        request: { method: 'roots/list', params: {} },
+        back: { kind: 'roots' },
+      },
+    ],
+  },
+};
+
+/** A process in which one call may be parked, and a call that is. */
+async function fullProcess() {
+  const own = openSealer();
+  const capacity = new Capacity(
+    () => ({
+      maxRunningCalls: 100,
+      maxParkedCalls: 1,
+      maxParkedCallsPerPrincipal: 100,
+      maxAnonymousParkedCalls: 100,
+    }),
+    new LocalCounts(),
+  );
+  const testbed = callsTestbed({
+    capacity,
+    sealer: {
+      seal: (...pointer) => own.seal(...pointer),
+      open: (state, ...more) => (state === THEIRS ? POINTER : own.open(state, ...more)),
+    },
+  });
+  const { call, server, clock } = testbed;
+  /** Calls a tool that asks. */
+  const asking = async () => {
+    const { reply } = call();
+    await settled();
+    server.asks(1);
+    clock.advance(1);
+    return reply;
+  };
+  return { ...testbed, asking, parked: await asking() };
+}
+
+function reasonOf(reply: CallReply) {
+  const data = reply.kind === 'failed' ? (reply.failure.error.data ?? null) : null;
+  return isJsonObject(data) ? data['reason'] : null;
+}
+
+// Rule time-and-room-16: A call that another replica had, and one whose client waits over a replica that stops, are parked also
+// where the limit is reached: else the end of another replica would end calls that can have acted. They count, so that no other
+// call is parked before there is a place again.
+test('a call that another replica had is taken over, and counts', async () => {
+  const { calls, server, asking } = await fullProcess();
+  const profile = { ...FIRST.profile, roots: true };
+  const retry = (inputResponses: JsonObject) =>
+    calls.serve({ ...FIRST, profile, inputResponses, requestState: THEIRS }, waitingClient().leg);
+  const asked = retry({});
+  await settled();
+  server.says.resumed();
+  expect(inputRequestsOf(await asked)).toHaveProperty('roots-1');
+  const theirs = server.says;
+  expect(reasonOf(await asking())).toBe('too_many_parked_calls');
+  const answered = retry(ROOTS);
+  await settled();
+  theirs.replied({ result: RESULT });
+  expect(await answered).toMatchObject({ result: RESULT });
+});
+
+// Rule time-and-room-16.
+test('a call whose client waits over a replica that stops is not ended, and counts', async () => {
+  const { calls, server, asking, parked } = await fullProcess();
+  const [key = ''] = Object.keys(inputRequestsOf(parked));
+  const inputResponses = { [key]: { action: 'accept', content: {} } };
+  const requestState = requestStateOf(parked);
+  const handle = await calls.serveRelayed(
+    { ...FIRST, inputResponses, requestState },
+    waitingClient().leg,
+  );
+  const reply = handle?.begin();
+  const working = server.says;
+  await settled();
+  expect(await asking()).toMatchObject({ result: { resultType: 'input_required' } });
+  handle?.sendClientBack();
+  const sentBack = await reply;
+  if (sentBack === undefined || sentBack === null) throw new Error('the call is not here');
+  expect(sentBack).toMatchObject({ result: { resultType: 'input_required' } });
+  expect(reasonOf(await asking())).toBe('too_many_parked_calls');
+  const later = calls.serve(
+    { ...FIRST, inputResponses: null, requestState: requestStateOf(sentBack) },
+    waitingClient().leg,
+  );
+  working.replied({ result: RESULT });
+  expect(await later).toMatchObject({ result: RESULT });
+});
