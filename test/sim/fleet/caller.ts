@@ -3,7 +3,7 @@ import { below } from '../engine/random.ts';
 import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
 import { type Outcome, type Questions, send, TOO_LATE } from './client.ts';
-import { confuse, forge, lookAround } from './clients/strangers.ts';
+import { confuse, forge, lookAround, sendWithWrongToken } from './clients/strangers.ts';
 import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
@@ -17,6 +17,8 @@ export interface Surroundings {
   pick(why: string): Replica;
   /** When the last fault ended. */
   lastFaultMs(): number;
+  /** Whether callers have tokens, which the gateway verifies. */
+  readonly hasTokens: boolean;
   /** Whether nothing happens to the replicas and the server. */
   readonly isUndisturbed: boolean;
   /** Whether processes stop, and nothing else happens. */
@@ -79,6 +81,9 @@ export class Caller {
     this.#tell(`(${this.#call.tool}) ${isRetry ? 'goes on' : 'begins'} at ${replica.name}`);
     const { habits, patienceMs: retryMs } = this.#call;
     if (isRetry && habits.isForged) await forge(this.#name, this.#params, this.#around);
+    if (habits.hasWrongToken && this.#around.hasTokens) {
+      await sendWithWrongToken(this.#name, this.#call.caller, this.#params, this.#around);
+    }
     const { leavesAfterMs } = habits;
     if (isRetry && leavesAfterMs !== null) {
       await this.#send(replica, leavesAfterMs);

@@ -175,11 +175,14 @@ export class Checker {
   questionsUnanswered(nowMs: number, isWorking: (process: string, atMs: number) => boolean): void {
     const journal = this.#journal();
     for (const { what, question, call, by, atMs } of journal) {
-      if (what !== 'asked' || by === 'nobody' || !isWorking(by, atMs)) continue;
+      if (what !== 'asked' || by === 'nobody') continue;
+      if (!isWorking(by, atMs) || !isWorking(by, atMs + HELD_MS)) continue;
       const isOver = journal.some(
         (entry) =>
           (closes(entry) && entry.question === question) ||
           (entry.what === 'forgotten' && entry.call === call) ||
+          // A process has no other credentials until the client comes again.
+          (entry.what === 'refused' && entry.by === by && entry.atMs > atMs) ||
           (entry.what === 'cancelled' && entry.call === call && entry.atMs < atMs + HELD_MS),
       );
       if (isOver || nowMs - atMs < SHOWN_WITHIN_MS) continue;

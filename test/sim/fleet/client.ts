@@ -1,6 +1,7 @@
 /** A modern client, with `node:http` and nothing else. */
 import http, { type IncomingMessage } from 'node:http';
 import { simulation } from '../engine/simulation.ts';
+import { bearerOf, renewToken } from './tokens.ts';
 
 interface Response {
   readonly error?: {
@@ -50,6 +51,8 @@ export type Questions = Readonly<Record<string, { readonly params: { readonly me
 
 export interface ModernRequest {
   readonly caller: string;
+  /** Another token than that of the caller. */
+  readonly token?: string;
   readonly method: string;
   readonly params: Readonly<Record<string, unknown>> & {
     readonly name?: string;
@@ -63,6 +66,8 @@ export interface ModernRequest {
 
 /** How a request broke that the client gave up. */
 export const TOO_LATE = 'timeout';
+/** The reason of a request that was refused for its credentials, which can come again with others. */
+export const REFUSED = 'HTTP 401';
 const PROTOCOL = '2026-07-28';
 const META = {
   'io.modelcontextprotocol/protocolVersion': PROTOCOL,
@@ -90,11 +95,15 @@ export function send(port: number, wanted: ModernRequest, untilMs: () => number)
       isOver = true;
       resolve(outcome);
     };
+    const take = (outcome: Outcome) => {
+      if (outcome.type === 'failed' && outcome.reason === REFUSED) renewToken(wanted.caller);
+      finish(outcome);
+    };
     const fail = (error: NodeJS.ErrnoException) =>
       finish({ type: 'broken', how: error.code ?? error.message });
     const request = http.request(
       { agent: false, host: '127.0.0.1', port, path: '/mcp', method: 'POST', headers },
-      (response) => void read(response, readsSlowly).then(finish, fail),
+      (response) => void read(response, readsSlowly).then(take, fail),
     );
     const giveUp = () => {
       if (isOver) return;
@@ -113,14 +122,19 @@ export function messageOf({ method, params, isTask = false }: ModernRequest): ob
   return { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } };
 }
 
-export function headersOf({ caller, method, params }: ModernRequest): Record<string, string> {
+export function headersOf({
+  caller,
+  token,
+  method,
+  params,
+}: ModernRequest): Record<string, string> {
   const name = params.name ?? params.taskId;
   return {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
     'mcp-protocol-version': PROTOCOL,
     'mcp-method': method,
-    authorization: `Bearer ${caller}`,
+    authorization: `Bearer ${token ?? bearerOf(caller)}`,
     ...(name !== undefined && { 'mcp-name': name }),
   };
 }
@@ -130,6 +144,9 @@ async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome
   for await (const bytes of response) {
     text += String(bytes);
     if (isSlow) await simulation().sleep(REST_MS);
+  }
+  if (response.statusCode === 401) {
+    return { type: 'failed', reason: REFUSED, mayHaveActed: undefined, isRetryable: true };
   }
   const isStream = String(response.headers['content-type']).startsWith('text/event-stream');
   const last = isStream

@@ -93,7 +93,11 @@ export function checkReconnects(
 
 /** Whether nothing happens to the replicas and the server, and no call goes from one reader of its stream to the next. */
 export function isUndisturbed({ faults, server, gateway }: History): boolean {
-  return faults.length === 0 && server.forgetsAtMs === null && gateway.release === 'never';
+  // A server that demands tokens refuses what a process does between two requests of a client, once the token is over.
+  const isOpen = gateway.identity !== 'jwt-forwarded';
+  return (
+    isOpen && faults.length === 0 && server.forgetsAtMs === null && gateway.release === 'never'
+  );
 }
 
 /** Whether the server has nothing to do for a call whose client has left. A call that is parked waits for its client. */

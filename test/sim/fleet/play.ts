@@ -12,6 +12,7 @@ import { checkOutcomes, checkReconnects, checkUndisturbed, isUndisturbed } from 
 import { emptyPool, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
 import { startServer } from './servers/listener.ts';
+import { issueTokens } from './tokens.ts';
 import { Strikes } from './strikes.ts';
 
 export interface Played {
@@ -68,14 +69,17 @@ class Fleet {
   }
 
   async play(): Promise<void> {
-    const { calls, faults, seed, server: traits } = this.#history;
+    const { calls, faults, seed, server: traits, gateway } = this.#history;
+    const hasTokens = gateway.identity !== 'none';
+    if (hasTokens) issueTokens();
     const simulated = this.#simulated;
     const redis = simulated.as('redis', () => new RedisModel(PORTS.redis, 'redis'));
     const hasLostData = faults.some(losesData);
     redis.store.onClaim = (claim) => this.checker.claimed(claim, hasLostData);
     redis.store.onSet = (key) => this.checker.kept(key, simulated.nowMs);
     const workMs = (call: string) => calls.find(({ id }) => nameOf(id) === call)?.workMs ?? 0;
-    const options = { traits, journal: this.#journal, workMs };
+    const takesTokens = gateway.identity === 'jwt-forwarded';
+    const options = { traits, takesTokens, journal: this.#journal, workMs };
     const server = simulated.as('server', () => startServer(PORTS.upstream, options));
     for (const replica of this.#replicas) await replica.start();
     this.#beginMs = simulated.nowMs;
@@ -89,6 +93,7 @@ class Fleet {
       tell,
       pick: (why: string) => this.#pick(why),
       lastFaultMs: () => strikes.lastEndMs,
+      hasTokens,
       isUndisturbed: isUndisturbed(this.#history),
       ownerOf: (call: string) =>
         isUndisturbed(this.#history) ? this.#journal.ownerOf(call) : null,

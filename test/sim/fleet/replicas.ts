@@ -7,7 +7,9 @@ import type { Log } from '../../../src/ops/log.ts';
 import { simulation } from '../engine/simulation.ts';
 import { processAt } from '../network/places.ts';
 import type { History } from './history.ts';
+import { AUDIENCE, ISSUER, PUBLIC_KEYS } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
+import 'jose';
 import '../../../src/replicas/directory/redis-directory.ts';
 import '../../../src/replicas/redis/client.ts';
 import '../../../src/replicas/relay/redis-queue.ts';
@@ -19,8 +21,17 @@ type ReplicaOptions = Pick<History, 'relay' | 'server' | 'gateway'>;
 const POOL_BYTES = 4_096;
 const FIRST_PLACE = 'A'.charCodeAt(0);
 
+const TOKENS = {
+  source: 'jwt',
+  issuer: ISSUER,
+  audiences: [AUDIENCE],
+  jwks: { inline: PUBLIC_KEYS },
+  // More than the clock of a replica steps: a token that is new is taken by each.
+  clockTolerance: '90s',
+};
+
 function settings({ relay, server: { transport }, gateway }: ReplicaOptions): string {
-  const { concurrency, release, maxParked, maxSessions } = gateway;
+  const { identity, concurrency, release, maxParked, maxSessions } = gateway;
   const path = transport === 'http-sse' ? 'sse' : 'mcp';
   return JSON.stringify({
     listen: '127.0.0.1:0',
@@ -29,7 +40,10 @@ function settings({ relay, server: { transport }, gateway }: ReplicaOptions): st
       {
         id: 'mcp',
         path: '/mcp',
-        upstream: { url: `http://127.0.0.1:${PORTS.upstream}/${path}` },
+        upstream: {
+          url: `http://127.0.0.1:${PORTS.upstream}/${path}`,
+          ...(identity === 'jwt-forwarded' && { authorization: 'forward' }),
+        },
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s' },
         tasks: { promote: 'interactive', after: '2s', ttl: '70s', pollInterval: '500ms' },
@@ -41,6 +55,7 @@ function settings({ relay, server: { transport }, gateway }: ReplicaOptions): st
         },
       },
     ],
+    ...(identity !== 'none' && { identity: TOKENS }),
     seal: {
       audience: 'simulation',
       keys: [{ kid: 'only', key: Buffer.alloc(32, 7).toString('base64url') }],

@@ -2,6 +2,8 @@
 import { choose } from '../engine/random.ts';
 
 export interface GatewaySettings {
+  /** Whether callers have tokens that the gateway verifies, and whether those go on to the server. */
+  readonly identity: 'none' | 'jwt' | 'jwt-forwarded';
   /** Whether calls share the session of their caller, or each has one. */
   readonly concurrency: 'auto' | 'separate';
   /** When a parked call is left to its server. */
@@ -13,6 +15,7 @@ export interface GatewaySettings {
 }
 
 export const USUAL_SETTINGS: GatewaySettings = {
+  identity: 'none',
   concurrency: 'auto',
   release: 'never',
   maxParked: null,
@@ -23,6 +26,7 @@ export function settingsOf(seed: number): GatewaySettings {
   const name = `settings:${seed}`;
   if (choose(`${name}:usual`, [true, false])) return USUAL_SETTINGS;
   return {
+    identity: choose(`${name}:identity`, ['none', 'none', 'jwt', 'jwt-forwarded']),
     concurrency: choose(`${name}:concurrency`, ['auto', 'auto', 'separate']),
     release: choose(`${name}:release`, ['never', 'never', 'when-resumable', 'auto']),
     maxParked: choose(`${name}:parked`, [null, 2]),

@@ -10,6 +10,8 @@ export interface Habits {
   readonly leavesAfterMs: number | null;
   /** Whether another caller sends its retries, too. */
   readonly isForged: boolean;
+  /** Sends each request with a token that is not valid before. */
+  readonly hasWrongToken: boolean;
   /** Whether it sends its retries once more with another tool, other arguments and other answers. */
   readonly isConfused: boolean;
   readonly readsSlowly: boolean;
@@ -24,6 +26,7 @@ export const PLAIN_HABITS: Habits = {
   doubles: false,
   leavesAfterMs: null,
   isForged: false,
+  hasWrongToken: false,
   isConfused: false,
   readsSlowly: false,
   takesTasks: false,
@@ -40,6 +43,7 @@ export function habitsOf(call: string): Habits {
     doubles: oneIn(5, 'doubles'),
     leavesAfterMs: oneIn(8, 'leavesAfterMs') ? below(`${call}:leaves`, LATEST_LEAVE_MS) : null,
     isForged: oneIn(5, 'isForged'),
+    hasWrongToken: oneIn(4, 'hasWrongToken'),
     isConfused: oneIn(5, 'isConfused'),
     readsSlowly: oneIn(4, 'readsSlowly'),
     takesTasks: oneIn(4, 'takesTasks'),

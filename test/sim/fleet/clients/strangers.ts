@@ -1,8 +1,10 @@
 /** What a caller must not get: of another caller, or with a retry that is wrong. */
+import { choose } from '../../engine/random.ts';
 import { simulation } from '../../engine/simulation.ts';
 import { OUTCOME_WITHIN_MS } from '../checker.ts';
 import { type ModernRequest, send } from '../client.ts';
 import type { Surroundings } from '../caller.ts';
+import { WRONG, wrongToken } from '../tokens.ts';
 
 const STRANGER = 'mallory';
 
@@ -16,6 +18,22 @@ export async function forge(
   const outcome = await send(pick(`${call}:forged`).port, request, soon());
   if (outcome.type === 'asks' || outcome.type === 'done') {
     checker.break(4, `a stranger goes on with ${call}`);
+  }
+}
+
+/** Law 9: a token that is wrong, or over, is of no use, not even to its caller. */
+export async function sendWithWrongToken(
+  call: string,
+  caller: string,
+  params: ModernRequest['params'],
+  { pick, checker }: Surroundings,
+): Promise<void> {
+  const wrong = choose(`${simulation().seed}:${call}:wrong-token`, WRONG);
+  const token = wrongToken(caller, wrong);
+  const request = { caller, token, method: 'tools/call', params };
+  const { type } = await send(pick(`${call}:wrong-token`).port, request, soon());
+  if (type !== 'failed' && type !== 'broken') {
+    checker.break(9, `a request of ${call} is served, with a token that is wrong: ${wrong}`);
   }
 }
 

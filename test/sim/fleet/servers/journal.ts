@@ -22,6 +22,8 @@ export type Deed =
   | 'cancelled'
   /** The server has forgotten the session, with the call. */
   | 'forgotten'
+  /** The credentials are over. */
+  | 'refused'
   /** A stream goes on over another connection. */
   | 'resumed'
   | 'acted'

@@ -2,7 +2,7 @@
 import http, { type IncomingMessage } from 'node:http';
 import { simulation } from '../../engine/simulation.ts';
 import { HttpSseServer } from './http-sse.ts';
-import type { Requests } from './requests.ts';
+import { callerOf, peerOf, type Requests } from './requests.ts';
 import type { Message, ServerOptions } from './sessions.ts';
 import { StreamableHttpServer } from './streamable-http.ts';
 
@@ -15,6 +15,11 @@ export function startServer(port: number, options: ServerOptions): Requests {
     response.on('error', () => {});
     void bodyOf(request).then((text) => {
       if (text === null) return;
+      if (options.takesTokens && callerOf(request) === 'nobody') {
+        options.journal.note('refused', '', { session: '', by: peerOf(response) });
+        const challenge = { 'www-authenticate': 'Bearer error="invalid_token"' };
+        return void response.writeHead(401, challenge).end();
+      }
       requests.serve(request, response, (text === '' ? {} : JSON.parse(text)) as Message);
     });
   });

@@ -1,6 +1,7 @@
 /** What a simulated server has for HTTP requests. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { network } from '../../network/tcp-model.ts';
+import { readToken } from '../tokens.ts';
 import type { Json, Message } from './sessions.ts';
 
 export interface Requests {
@@ -21,8 +22,9 @@ export function replyWithJson(
 }
 
 /** Who sent it, by the credentials. */
-export function callerOf(request: IncomingMessage): string {
-  return (request.headers.authorization ?? 'nobody').replace('Bearer ', '');
+export function callerOf({ headers: { authorization } }: IncomingMessage): string {
+  const token = (authorization ?? 'nobody').replace('Bearer ', '');
+  return token.includes('.') ? (readToken(token) ?? 'nobody') : token;
 }
 
 /** The process at the other end of a response. */

@@ -39,6 +39,8 @@ interface Question {
 
 /** What all sessions of a server share. */
 export interface ServerOptions {
+  /** Whether it demands tokens that are not over. */
+  readonly takesTokens: boolean;
   readonly traits: ServerTraits;
   readonly journal: Journal;
   /** How long the tool of a call works. */
