@@ -153,7 +153,7 @@ export async function openGateway(
     { ...CLIENT_TIMEOUTS, ...timeouts },
     connectionPolicy(shared),
   );
-  const generations = new Generations(routes, services, listener);
+  const generations = new Generations(routes, services, listener, ownClock);
   const first = await generations.create(config);
   generations.commit(first);
 

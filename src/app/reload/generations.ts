@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { publicPaths, type Config, type RouteConfig } from '../../config/schema.ts';
 import { Identity } from '../../identity/identity.ts';
 import { inBackground } from '../../lib/background.ts';
-import { sleep } from '../../lib/clock.ts';
+import { sleep, type Clock } from '../../lib/clock.ts';
 import { FAILURES } from '../../model/failures.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
 import { HOP_OUTCOMES } from '../../model/relay.ts';
@@ -45,13 +45,16 @@ export class Generations {
   readonly #routes: Routes;
   readonly #services: Services;
   readonly #listener: PublicListener;
+  readonly #ownClock: Clock;
   readonly #closing = new AbortController();
   #current: Generation | null = null;
 
-  constructor(routes: Routes, services: Services, listener: PublicListener) {
+  /** @param ownClock that of the machine, which says when a token is over: its issuer does not know the clock of Redis */
+  constructor(routes: Routes, services: Services, listener: PublicListener, ownClock: Clock) {
     this.#routes = routes;
     this.#services = services;
     this.#listener = listener;
+    this.#ownClock = ownClock;
   }
 
   get current(): Generation | null {
@@ -149,7 +152,8 @@ export class Generations {
   }
 
   #identityFor(config: Config): Identity {
-    const { clock, log } = this.#services.shared;
+    const clock = this.#ownClock;
+    const { log } = this.#services.shared;
     const { identity, edge } = config;
     const { trustedProxies } = edge;
     const current = this.#current;

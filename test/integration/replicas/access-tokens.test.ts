@@ -6,6 +6,8 @@ import {
   greeter,
   legacyServer,
   reasonOf,
+  redisServer,
+  replica,
   replicas,
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
@@ -14,6 +16,32 @@ import {
   bearer,
   RESOURCE,
 } from '../../fixtures/servers/authorization-server.ts';
+
+// Rule tokens-11 (RFC 7519, section 4.1.4): Whether a token is over is seen by the clock of the machine, as its issuer expects,
+// and not by the clock of Redis, which may be that of nobody else.
+test(
+  'a token that is over by the clock of the machine is refused, whatever the clock of Redis says',
+  { tags: ['redis', 'faketime'] },
+  async () => {
+    const authorization = await AuthorizationServer.start();
+    const { issuer, jwksUrl } = authorization;
+    const legacy = await legacyServer({ tools: { greet: () => Promise.resolve('Hello') } });
+    const { url: redis } = await redisServer();
+    const identity = {
+      source: 'jwt',
+      issuer,
+      audiences: [RESOURCE],
+      jwks: { url: jwksUrl.href },
+    };
+    const options = { redis, config: { identity } };
+    const ahead = await replica(legacy, { ...options, clockAheadSeconds: 86_400 });
+    await ahead.saw('clock.skewed');
+    const token = bearer(await authorization.token('ada'));
+    expect((await callTool(ahead.url, 'greet', {}, token)).status).toBe(401);
+    const right = await replica(legacy, options);
+    expect((await callTool(right.url, 'greet', {}, token)).status).toBe(200);
+  },
+);
 
 // Rule tokens-9.
 test('a parked call goes on at another replica with a new token of its principal, and with no other', async () => {
