@@ -2,7 +2,7 @@
 import { below } from '../engine/random.ts';
 import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
-import { type Outcome, type Questions, send, TOO_LATE } from './client.ts';
+import { isRefusal, type Outcome, type Questions, send, TOO_LATE } from './client.ts';
 import { confuse, forge, lookAround, sendWithWrongToken } from './clients/strangers.ts';
 import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
@@ -123,7 +123,9 @@ export class Caller {
     const { checker } = this.#around;
     switch (outcome.type) {
       case 'failed': {
-        const { reason, isRetryable, mayHaveActed } = outcome;
+        const { reason, mayHaveActed } = outcome;
+        // A retry brings the new credentials.
+        const isRetryable = outcome.isRetryable || (this.#answers !== null && isRefusal(reason));
         this.#tell(`fails: ${reason}${isRetryable ? ', to be retried' : ''}`);
         checker.failed(this.#name, outcome);
         const isToBegin = this.#answers === null && mayHaveActed === 'no';

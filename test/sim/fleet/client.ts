@@ -67,7 +67,15 @@ export interface ModernRequest {
 /** How a request broke that the client gave up. */
 export const TOO_LATE = 'timeout';
 /** The reason of a request that was refused for its credentials, which can come again with others. */
-export const REFUSED = 'HTTP 401';
+const REFUSED = 'HTTP 401';
+/** The reason if the server refuses the credentials after the response has begun. */
+const REFUSED_LATE = 'unauthorized';
+
+/** Whether a retry can bring other credentials. */
+export function isRefusal(reason: string): boolean {
+  return reason === REFUSED || reason === REFUSED_LATE;
+}
+
 const PROTOCOL = '2026-07-28';
 const META = {
   'io.modelcontextprotocol/protocolVersion': PROTOCOL,
@@ -96,7 +104,7 @@ export function send(port: number, wanted: ModernRequest, untilMs: () => number)
       resolve(outcome);
     };
     const take = (outcome: Outcome) => {
-      if (outcome.type === 'failed' && outcome.reason === REFUSED) renewToken(wanted.caller);
+      if (outcome.type === 'failed' && isRefusal(outcome.reason)) renewToken(wanted.caller);
       finish(outcome);
     };
     const fail = (error: NodeJS.ErrnoException) =>

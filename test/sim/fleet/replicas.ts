@@ -27,7 +27,7 @@ const TOKENS = {
   audiences: [AUDIENCE],
   jwks: { inline: PUBLIC_KEYS },
   // More than the clock of a replica steps: a token that is new is taken by each.
-  clockTolerance: '90s',
+  clockTolerance: '10m',
 };
 
 function settings({ relay, server: { transport }, gateway }: ReplicaOptions): string {
