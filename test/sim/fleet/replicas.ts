@@ -3,17 +3,19 @@ import { startGateway, type Gateway } from '../../../src/app/gateway.ts';
 import { parseConfig } from '../../../src/config/load/load.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { fewRandomBytes } from '../../../src/lib/crypto.ts';
+import { loadJose } from '../../../src/identity/key-set.ts';
 import type { Log } from '../../../src/ops/log.ts';
 import { simulation } from '../engine/simulation.ts';
 import { processAt } from '../network/places.ts';
 import type { History } from './history.ts';
 import { AUDIENCE, ISSUER, PUBLIC_KEYS } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
-import 'jose';
 import '../../../src/replicas/directory/redis-directory.ts';
 import '../../../src/replicas/redis/client.ts';
 import '../../../src/replicas/relay/redis-queue.ts';
 import '../../../src/replicas/relay/redis-relay.ts';
+
+await loadJose();
 
 export const PORTS = { upstream: 3_000, redis: 6_379 } as const;
 type ReplicaOptions = Pick<History, 'relay' | 'server' | 'gateway'>;
