@@ -87,7 +87,7 @@ function configOf({ keys, maxRounds, hasThirdRoute }: Settings, url: string, red
   const common = {
     // Short, so that what can be left behind is left behind during the soak.
     sessions: { idleTimeout: '15s' },
-    parking: { ttl: '15s', callTtl: '30s', redeliver: '5s', maxRounds },
+    parking: { ttl: '15s', callTtl: '30s', maxRounds },
     tasks: { promote: 'never' },
     limits: { ratePerPrincipal: '1000/s' },
   };

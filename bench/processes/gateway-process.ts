@@ -106,11 +106,7 @@ async function ready(
   return { child, origin: `http://127.0.0.1:${port}`, adminOrigin, leftOut, resumes };
 }
 
-const PROMOTING: readonly Setting[] = [
-  { keys: ['routes.0.tasks.promote'], value: 'interactive' },
-  { keys: ['limits.maxTasks'], value: MANY },
-  { keys: ['limits.maxTasksPerPrincipal'], value: MANY },
-];
+const PROMOTING: readonly Setting[] = [{ keys: ['routes.0.tasks.promote'], value: 'interactive' }];
 
 function settings(options: GatewayOptions, port: number, adminPort: number): Setting[] {
   const { upstreamUrl, moreUpstreamUrls = [], releases = false, relays = false } = options;

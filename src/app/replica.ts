@@ -110,7 +110,7 @@ export async function joinReplicas(
   }
 }
 
-/** A reply of the largest message that `upstream.maxEvent` and `upstream.maxBody` can allow. */
+/** A reply of the largest message that `upstream.maxEvent` can allow. */
 const MAX_REPLY_BYTES = 257 * 1024 * 1024;
 const LOOPBACK: ListenAddress = { host: '127.0.0.1', port: 0 };
 

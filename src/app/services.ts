@@ -2,7 +2,7 @@
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
 import { ByteBudget } from '../lib/byte-budget.ts';
-import { LocalCounts, Quota, type QuotaLimits } from '../lib/counts.ts';
+import { LocalCounts, partOfAnonymous, Quota, type QuotaLimits } from '../lib/counts.ts';
 import { OpenResponses, WriteBurst } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
 import { openTracer } from '../ops/open-tracer.ts';
@@ -91,8 +91,8 @@ export async function openServices(
     taskQuota: new Quota(
       'tasks',
       limitsOf(() => ({
-        max: inForce.limits.maxTasks,
-        maxPerPrincipal: inForce.limits.maxTasksPerPrincipal,
+        max: inForce.limits.maxParkedCalls,
+        maxPerPrincipal: inForce.limits.maxParkedCallsPerPrincipal,
       })),
       counts,
     ),
@@ -136,7 +136,7 @@ function limitsOf(limits: () => QuotaLimits): (principalKey: string) => QuotaLim
   return (principalKey) => {
     const { max, maxPerPrincipal } = limits();
     const isAnonymous = principalKey === ANONYMOUS_KEY;
-    return { max, maxPerPrincipal: isAnonymous ? Math.ceil(max / 2) : maxPerPrincipal };
+    return { max, maxPerPrincipal: isAnonymous ? partOfAnonymous(max) : maxPerPrincipal };
   };
 }
 

@@ -66,9 +66,9 @@ function ownConnections(shared: SharedServices | null): number {
 
 /** The limits that metrics can come near, by their keys in the configuration. */
 function limitsOf({ limits, routes }: Config): Map<string, number> {
-  const { maxRunningCalls, maxParkedCalls, maxConnections, maxTasks } = limits;
+  const { maxRunningCalls, maxParkedCalls, maxConnections } = limits;
   return new Map([
-    ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections, maxTasks }),
+    ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections }),
     ...routes.map((route) => [`sessions:${route.id}`, maxSessions(route)] as const),
   ]);
 }

@@ -3,7 +3,7 @@
  * parked, those that it claimed in the shared store, and those that ended here or left for other replicas.
  */
 import type { Clock } from '../lib/clock.ts';
-import type { Counts } from '../lib/counts.ts';
+import { partOfAnonymous, type Counts } from '../lib/counts.ts';
 import { TtlSet, ReleasingMap } from '../lib/containers.ts';
 import type { Directory } from '../model/directory.ts';
 import {
@@ -24,8 +24,6 @@ export interface CapacityLimits {
   readonly maxRunningCalls: number;
   readonly maxParkedCalls: number;
   readonly maxParkedCallsPerPrincipal: number;
-  /** Of all anonymous callers together, who cannot be told apart. */
-  readonly maxAnonymousParkedCalls: number;
 }
 
 /** The limit that keeps a call from being parked, by its key in the configuration. */
@@ -93,7 +91,7 @@ export class Capacity {
     if (principalKey !== ANONYMOUS_KEY) {
       return parked < limits.maxParkedCallsPerPrincipal ? null : 'maxParkedCallsPerPrincipal';
     }
-    return parked < limits.maxAnonymousParkedCalls ? null : 'maxAnonymousParkedCalls';
+    return parked < partOfAnonymous(limits.maxParkedCalls) ? null : 'maxParkedCalls';
   }
 
   /** Counts a call of this principal as `to` from here on, and no longer as `from`. */

@@ -1,6 +1,6 @@
 /**
  * Writes HTTP responses: refusals, and the response to a modern request. That is one JSON object if the reply comes soon,
- * else an event stream, from the first notification on or after `commitAfterMs`. Both end with the JSON-RPC reply.
+ * else an event stream, from the first notification on or after `COMMIT_AFTER_MS`. Both end with the JSON-RPC reply.
  */
 import type { ServerResponse } from 'node:http';
 import { type Clock, type Timer, Closing } from '../lib/clock.ts';
@@ -30,8 +30,6 @@ export function finalReply(reply: CallReply): WireReply {
 
 /** What all responses of an endpoint have in common. */
 export interface ResponseSettings {
-  /** How long to wait for the reply before the response becomes an event stream, in ms. */
-  readonly commitAfterMs: number;
   /** The interval of keep-alive comments on the stream, in ms. */
   readonly keepAliveMs: number;
   /** If more bytes wait, the client is behind. */
@@ -59,6 +57,9 @@ export interface SentResponse {
   /** The JSON-RPC error code, or `null` for a result. */
   readonly code: number | null;
 }
+
+/** When a response that waits for its reply becomes an event stream, in ms: heartbeats keep it open in proxies, most of which wait a minute. */
+const COMMIT_AFTER_MS = 5_000;
 
 const STREAM_HEADERS = {
   'content-type': 'text/event-stream',
@@ -91,7 +92,7 @@ export class ResponseWriter implements Leg {
       this.#releaseBacklog();
       this.#over?.resolve();
     });
-    if (!options.jsonOnly) this.#wait(settings.commitAfterMs, () => this.#commit());
+    if (!options.jsonOnly) this.#wait(COMMIT_AFTER_MS, () => this.#commit());
   }
 
   get backlog(): Promise<void> | null {

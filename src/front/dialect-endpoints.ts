@@ -40,14 +40,12 @@ export function dialectEndpoints(
 ): (readonly [path: string, ModernEndpoint])[] {
   // A draft has tasks for all tools or for none.
   const tasks = route.tasks?.takesAnyCall === true ? route.tasks : null;
-  const { maxJsonDepth } = shared.config.limits;
   return dialectPaths(route.config).map(([name, path]) => {
     const { codec } = DIALECTS[name];
     const offersTasks = tasks !== null;
     const policy = {
       codec,
       offersTasks,
-      maxJsonDepth,
       ...dialectSessions(route.config.id, name, shared),
     };
     const callers = callersOf(route, shared, path);

@@ -5,7 +5,7 @@ import { sleep, type Closed } from '../lib/clock.ts';
 import type { Admission, AdmissionVerdict } from '../limits/admission.ts';
 import { canRequireInput, isMethod } from '../edge/request/methods.ts';
 import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
-import { readModernRequest, type RequestPolicy } from '../edge/request/modern-request.ts';
+import { readModernRequest, type EraPolicy } from '../edge/request/modern-request.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
 import type { LogEvents } from '../ops/log.ts';
@@ -114,10 +114,9 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
   const { config, clock, log, tracer, openResponses, writes, metrics, connections } = shared;
   const { id } = route.config;
   const { upstream } = route.server;
-  const policy: RequestPolicy = {
+  const policy: EraPolicy = {
     legacyClients: legacyClientsOf(config, upstream),
     supportedVersions: () => supportedVersions(config, upstream),
-    maxJsonDepth: config.limits.maxJsonDepth,
   };
   const whyRefused = route.config.upstream.process === null ? 'edge.legacyClients' : 'stdio';
   const refused = legacyRefusalLog(id, whyRefused, { clock, log });
@@ -127,7 +126,6 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
     maxBodyBytes: config.limits.maxBodyBytes,
     holdBytes: (owner) => shared.bodyBudget.open(owner),
     beforeBody: (response) => connections.continue(response),
-    commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
     openResponses,

@@ -74,7 +74,6 @@ export function routePassThrough(
     onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
     refusalOf: ({ raw }) => callers.refusalOf(raw),
     onOutcome,
-    connectTimeoutMs: server.connectTimeoutMs,
     headersTimeoutMs: server.headersTimeoutMs,
     maxBodyBytes: config.limits.maxBodyBytes,
     openResponses,
@@ -97,10 +96,9 @@ function withinLimits(
   route: HttpRoute,
   shared: PublicServices,
 ): PassThrough {
-  const { maxJsonDepth } = shared.config.limits;
   return async (request, reply, onServerRefused) => {
     const caller = () => knownCaller(request, route, shared);
-    if (await passesLimits(route, request, reply, caller, maxJsonDepth)) {
+    if (await passesLimits(route, request, reply, caller)) {
       await passThrough(request, reply, onServerRefused);
     }
   };
@@ -116,7 +114,7 @@ async function admitsOther(
   reply: FastifyReply,
   shared: PublicServices,
 ): Promise<boolean> {
-  const { maxBodyBytes, maxJsonDepth } = shared.config.limits;
+  const { maxBodyBytes } = shared.config.limits;
   const form = laxForm(pathOf(request.raw.url));
   const named = routes.filter(({ server }) => laxForm(server.http.config.url.pathname) === form);
   const limiting = (named.length > 0 ? named : routes).filter(
@@ -133,10 +131,10 @@ async function admitsOther(
     return false;
   }
   request.body = body;
-  if (isForm(request) && requestsIn(body, maxJsonDepth) === null) return true;
+  if (isForm(request) && requestsIn(body) === null) return true;
   for (const route of limiting) {
     const caller = () => knownCaller(request, route, shared);
-    if (!(await passesLimits(route, request, reply, caller, maxJsonDepth))) return false;
+    if (!(await passesLimits(route, request, reply, caller))) return false;
   }
   return true;
 }
@@ -165,11 +163,10 @@ async function passesLimits(
   { body }: FastifyRequest,
   reply: FastifyReply,
   caller: () => Caller,
-  maxJsonDepth: number,
 ): Promise<boolean> {
   const { admission, calls } = route;
   if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
-  const read = requestsIn(body, maxJsonDepth);
+  const read = requestsIn(body);
   if (admission.limitsTools && !read?.every(namesTool)) {
     refuse(reply.hijack().raw, 415, UNREADABLE);
     return false;
@@ -254,8 +251,8 @@ const UNREADABLE =
  * Finds the requests in a body that limits concern.
  * @returns `null` if only the server could read it, such as a compressed body, or could read it in another way
  */
-function requestsIn(body: Buffer, maxDepth: number): readonly JsonObject[] | null {
-  const read = readJsonBody(body, maxDepth);
+function requestsIn(body: Buffer): readonly JsonObject[] | null {
+  const read = readJsonBody(body);
   if (read.type !== 'json') return null;
   const { value } = read;
   const isRequest = (message: JsonValue): message is JsonObject =>

@@ -10,7 +10,6 @@ export interface TokenRules {
   readonly requiredScopes: readonly string[];
   /** The claim that names the caller. */
   readonly principalClaim: string;
-  readonly clockToleranceMs: number;
 }
 
 type JoseErrors = typeof errors;
@@ -31,6 +30,9 @@ const ALGORITHMS = ['RS', 'PS', 'ES'].flatMap((family) =>
 );
 ALGORITHMS.push('EdDSA', 'Ed25519');
 
+/** How far the clocks of this machine and of the issuer can differ: NTP keeps machines closer. */
+const CLOCK_TOLERANCE_SECONDS = 30;
+
 /** RFC 6750, section 2.1. */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i;
 
@@ -46,7 +48,7 @@ export async function verifyToken(
   keys: KeySet,
   clock: Clock,
 ): Promise<TokenVerdict> {
-  const { issuer, audiences, requiredScopes, principalClaim, clockToleranceMs } = rules;
+  const { issuer, audiences, requiredScopes, principalClaim } = rules;
   const jose = await loadJose().catch(() => null);
   // Then there are no keys either, and the log says why.
   if (jose === null) return { kind: 'unavailable' };
@@ -57,7 +59,7 @@ export async function verifyToken(
       issuer,
       audience: [...audiences],
       algorithms: ALGORITHMS,
-      clockTolerance: clockToleranceMs / 1_000,
+      clockTolerance: CLOCK_TOLERANCE_SECONDS,
       currentDate: new Date(clock.now()),
       requiredClaims: ['exp', principalClaim],
     }));
@@ -85,16 +87,16 @@ function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<unknown> {
   return new Set([scope ?? scp].flat().flatMap((one) => String(one ?? '').split(' ')));
 }
 
+const IN_TIME = `another time, by the clock of this machine (within ${CLOCK_TOLERANCE_SECONDS} s)`;
 const A_KEY = 'a signature with one of the keys of identity.jwks';
 
 /** Returns what is wrong with a token, and what the configuration expects. */
 function problemOf(
   error: unknown,
   errors: JoseErrors,
-  { issuer, audiences, clockToleranceMs }: TokenRules,
+  { issuer, audiences }: TokenRules,
 ): readonly [problem: string, expected: string] {
-  const inTime = `another time, by the clock of this machine (identity.clockTolerance: ${clockToleranceMs / 1_000}s)`;
-  if (error instanceof errors.JWTExpired) return ['it has expired', inTime];
+  if (error instanceof errors.JWTExpired) return ['it has expired', IN_TIME];
   if (error instanceof errors.JWTClaimValidationFailed) {
     const { claim, reason } = error;
     if (reason === 'missing') return [`the claim ${claim} is missing`, `the claim ${claim}`];
@@ -102,7 +104,7 @@ function problemOf(
     if (claim === 'aud') {
       return ['it is for another audience', `one of identity.audiences: ${audiences.join(', ')}`];
     }
-    if (claim === 'nbf') return ['it is not valid yet', inTime];
+    if (claim === 'nbf') return ['it is not valid yet', IN_TIME];
     return [`the claim ${claim} is not valid`, 'a claim as RFC 7519 defines it'];
   }
   if (error instanceof errors.JWKSNoMatchingKey)

@@ -10,14 +10,9 @@ import { loadedOnce } from '../lib/once.ts';
 import { fetchJson } from './fetch-json.ts';
 
 export interface JwksSource {
-  /** Exactly one of the three is set. */
+  /** Exactly one of the two is set. */
   readonly url: URL | null;
   readonly file: string | null;
-  readonly inline: unknown;
-  /** How often the keys are read. */
-  readonly cacheTtlMs: number;
-  /** How long after the keys were read they are not read again for an unknown key. */
-  readonly cooldownMs: number;
 }
 
 /** Thrown if there are no keys, so that no token can be verified. */
@@ -36,6 +31,10 @@ type LocalJwks = ReturnType<typeof createLocalJWKSet>;
 
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
+/** How often the keys are read, in ms: a withdrawn key is refused soon after. */
+const READ_EVERY_MS = 600_000;
+/** How long after the keys were read they are not read again for an unknown key, in ms: anybody can make up a key. */
+const COOLDOWN_MS = 10_000;
 /** How long keys are used that cannot be read again: a key that was withdrawn must not be valid for long. */
 const MAX_AGE_MS = 3_600_000;
 
@@ -89,14 +88,12 @@ export class KeySet {
   };
 
   #usable(): LocalJwks | null {
-    const { clock, source } = this.#options;
-    const ageMs = clock.elapsed() - this.#readAtMs;
-    return ageMs > Math.max(MAX_AGE_MS, 2 * source.cacheTtlMs) ? null : this.#keys;
+    const ageMs = this.#options.clock.elapsed() - this.#readAtMs;
+    return ageMs > MAX_AGE_MS ? null : this.#keys;
   }
 
   async #readForUnknownKey(): Promise<void> {
-    const { clock, source } = this.#options;
-    const isDue = clock.elapsed() - this.#triedAtMs >= source.cooldownMs;
+    const isDue = this.#options.clock.elapsed() - this.#triedAtMs >= COOLDOWN_MS;
     await (isDue ? this.#read() : this.#reading);
   }
 
@@ -107,10 +104,10 @@ export class KeySet {
   }
 
   async #attempt(): Promise<void> {
-    const { source, clock, onFailure } = this.#options;
+    const { clock, onFailure } = this.#options;
     this.#timer?.cancel();
     this.#triedAtMs = clock.elapsed();
-    let nextMs = source.cacheTtlMs;
+    let nextMs = READ_EVERY_MS;
     try {
       const { createLocalJWKSet } = await loadJose();
       this.#keys = createLocalJWKSet((await this.#load()) as JSONWebKeySet);
@@ -125,13 +122,13 @@ export class KeySet {
   }
 
   async #load(): Promise<unknown> {
-    const { url, file, inline } = this.#options.source;
+    const { url, file } = this.#options.source;
     if (url !== null) {
       const { status, body } = await fetchJson(url, { form: null }, this.#options.clock);
       if (status !== 200) throw new Error(`the server responded with HTTP status ${status}`);
       return body;
     }
-    return file === null ? inline : JSON.parse(await readFile(file, 'utf8'));
+    return JSON.parse(await readFile(file ?? '', 'utf8'));
   }
 }
 

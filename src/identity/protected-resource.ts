@@ -5,9 +5,6 @@ export interface ResourceMetadata {
   /** The public URL of a route. Those of other routes differ in their paths. */
   readonly resource: string;
   readonly scopesSupported: readonly string[];
-  readonly resourceName: string | null;
-  readonly resourceDocumentation: string | null;
-  readonly resourcePolicyUri: string | null;
 }
 
 /** The metadata of one route, and where it is. */
@@ -24,7 +21,7 @@ export interface ProtectedResource {
  * @param paths of all routes; the metadata without a path is that of the first
  */
 export function protectedResource(
-  { resource: configured, scopesSupported, ...texts }: ResourceMetadata,
+  { resource: configured, scopesSupported }: ResourceMetadata,
   issuer: string,
   path: string,
   paths: readonly string[],
@@ -45,11 +42,6 @@ export function protectedResource(
       authorization_servers: [issuer],
       ...(scopesSupported.length > 0 && { scopes_supported: scopesSupported }),
       bearer_methods_supported: ['header'],
-      ...(texts.resourceName !== null && { resource_name: texts.resourceName }),
-      ...(texts.resourceDocumentation !== null && {
-        resource_documentation: texts.resourceDocumentation,
-      }),
-      ...(texts.resourcePolicyUri !== null && { resource_policy_uri: texts.resourcePolicyUri }),
     },
   };
 }

@@ -15,9 +15,8 @@ export interface TokenExchangeConfig {
   readonly tokenEndpoint: URL;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Where the new token is to be used: URLs, and names that the authorization server knows. */
+  /** Where the new token is to be used. */
   readonly resource: string | null;
-  readonly audience: string | null;
   readonly scopes: readonly string[];
 }
 
@@ -101,14 +100,13 @@ export class TokenExchange {
 
   async #request(token: string): Promise<Timed<Exchanged>> {
     const { config, clock, onFailure } = this.#options;
-    const { tokenEndpoint, clientId, clientSecret, resource, audience, scopes } = config;
+    const { tokenEndpoint, clientId, clientSecret, resource, scopes } = config;
     const form = new URLSearchParams({
       grant_type: GRANT,
       subject_token: token,
       subject_token_type: ACCESS_TOKEN,
       requested_token_type: ACCESS_TOKEN,
       ...(resource !== null && { resource }),
-      ...(audience !== null && { audience }),
       ...(scopes.length > 0 && { scope: scopes.join(' ') }),
     });
     // Both are encoded as form values first (RFC 6749, section 2.3.1).

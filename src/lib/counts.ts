@@ -47,6 +47,11 @@ export interface QuotaLimits {
   readonly maxPerPrincipal: number;
 }
 
+/** Returns how much of a limit is for all anonymous callers together, who cannot be told apart: others have the rest. */
+export function partOfAnonymous(max: number): number {
+  return Math.ceil(max / 2);
+}
+
 /** Limits how many of something there are at a time, in total and for each principal. */
 export class Quota {
   readonly #name: string;

@@ -196,10 +196,6 @@ type Outcome = number | Error;
 export interface CircuitBreakerOptions {
   /** `null` if the server never counts as down. */
   readonly consecutiveFailures: number | null;
-  readonly openForMs: number;
-  readonly maxOpenForMs: number;
-  /** The statuses that count as failures. */
-  readonly statuses: readonly number[];
   /** Called when the server begins to count as down, with the last failure. */
   readonly onOpened: (failure: Outcome) => void;
   /** Called when it responds again. */
@@ -207,6 +203,13 @@ export interface CircuitBreakerOptions {
   /** Jitter in [0, 1), so that replicas do not try at the same time. */
   readonly random: () => number;
 }
+
+/** How long requests are refused at first, in ms. Then one is tried; if it fails, the time doubles. */
+const OPEN_FOR_MS = 1_000;
+/** No longer, so that clients soon notice that the server is back. */
+const MAX_OPEN_FOR_MS = 30_000;
+/** What proxies send for a server that is down. A healthy one can send 500 for a single request. */
+const STATUSES_OF_FAILURES: readonly number[] = [502, 503, 504];
 
 /** Finds out from the responses of a server whether it is down, so that it is left alone for a while. */
 export class CircuitBreaker {
@@ -250,19 +253,21 @@ export class CircuitBreaker {
 
   /** Notes what became of a request. */
   readonly ended = (outcome: Outcome): void => {
-    const { consecutiveFailures, statuses, maxOpenForMs, openForMs } = this.#options;
+    const { consecutiveFailures } = this.#options;
     if (consecutiveFailures === null) return;
-    if (typeof outcome === 'number' && !statuses.includes(outcome)) return this.#close();
+    if (typeof outcome === 'number' && !STATUSES_OF_FAILURES.includes(outcome)) {
+      return this.#close();
+    }
     if (this.#openUntilMs !== null) {
       // Requests that were sent before say nothing new.
       if (!this.#isTrying) return;
       this.#isTrying = false;
-      this.#openForMs = Math.min(this.#openForMs * 2, maxOpenForMs);
+      this.#openForMs = Math.min(this.#openForMs * 2, MAX_OPEN_FOR_MS);
       return this.#stayOpen();
     }
     this.#failures += 1;
     if (this.#failures < consecutiveFailures) return;
-    this.#openForMs = Math.min(openForMs, maxOpenForMs);
+    this.#openForMs = OPEN_FOR_MS;
     this.#stayOpen();
     this.#options.onOpened(outcome);
   };

@@ -22,7 +22,7 @@ export type UpstreamFailureCode =
 
 /** A limit of what a server sends, in words: one that is configured (`size-limits.ts`), or a fixed one. */
 export type UpstreamLimit =
-  | `${'upstream.maxEvent' | 'upstream.maxBody'} is ${string}`
+  | `upstream.maxEvent is ${string}`
   | `limits.maxMemoryPercent leaves ${string}`
   | `at most ${number} levels of objects and arrays`
   | `at most ${number} objects and arrays`;

@@ -2,6 +2,7 @@
  * Probes a server without side effects: it initializes a session, pings, lists, and ends the session. It calls
  * what the operator named, and nothing else. The report says what the server supports and how to configure the gateway for it.
  */
+import { CONNECT_TIMEOUT_MS } from '../upstream/http/client.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../model/upstream-failure.ts';
@@ -78,7 +79,7 @@ function overHttp(
 ): Probed {
   const bounded = {
     ...config,
-    connectTimeoutMs: Math.min(config.connectTimeoutMs, timeoutMs),
+    connectTimeoutMs: Math.min(CONNECT_TIMEOUT_MS, timeoutMs),
     headersTimeoutMs: timeoutMs,
     maxBodyBytes: MAX_BODY_BYTES,
     maxEventBytes: MAX_BODY_BYTES,

@@ -20,6 +20,8 @@ const GATHER_WINDOW_MS = 1;
 const GATHER_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
+/** How long an outcome is kept, in ms. A client repeats a retry that it lost within its own timeout, mostly a minute. */
+const REDELIVER_MS = 120_000;
 /** More than a form shows at once, and too few to fill the result. */
 const MAX_SHOWN_QUESTIONS = 16;
 const MAX_OPEN_QUESTIONS = MAX_SHOWN_QUESTIONS + 64;
@@ -61,7 +63,7 @@ export function callsOptions(
     clock: shared.clock,
     log: shared.log,
     randomCallId: () => callId(randomId()),
-    questions: config.questions,
+    keyNames: config.questions.keyNames,
     caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
     mayServerIssueStates: () => upstream.mayIssueStates,
     mayReplay: (request) => mayReplay(request, config.continuation.replay, tools),
@@ -101,7 +103,7 @@ function limitsOf({ calls, parking }: RouteConfig): CallLimits {
     parkTtlMs: parking.ttlMs,
     callTtlMs: parking.callTtlMs,
     cancelGraceMs: CANCEL_GRACE_MS,
-    redeliverMs: parking.redeliverMs,
+    redeliverMs: REDELIVER_MS,
     maxRounds: parking.maxRounds,
     maxShownQuestions: MAX_SHOWN_QUESTIONS,
     maxOpenQuestions: MAX_OPEN_QUESTIONS,

@@ -56,7 +56,7 @@ export function createCatalogue(
   const lists = new ListCache({
     forward: (request, closed) =>
       forwardHome({ route, pool, relay, log, forward }, request, closed),
-    keepMs: config.caching.serveLists ? config.caching.listTtlMs : 0,
+    keepMs: config.caching.listTtlMs,
     maxKept: MAX_CACHED_CALLERS,
     clock,
   });

@@ -42,6 +42,8 @@ export interface RouteServer {
   readonly claimHomesAgain: () => void;
 }
 
+/** The most calls that wait in one session, and for a session. Callers beyond them would wait in vain. */
+const MAX_QUEUED_CALLS = 100;
 /** How long the claim of a home outlives a process that does not renew it, in ms. */
 const MIN_HOME_TTL_MS = 600_000;
 
@@ -66,6 +68,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     upstream,
     {
       ...config.sessions,
+      queue: { length: MAX_QUEUED_CALLS, waitMs: config.sessions.queue.waitMs },
       max,
       leftForMs: () => leftForMs,
       counts: shared.counts,

@@ -43,7 +43,7 @@ export function taskPlacesOf({
  * @param earlier those of the route with other settings, which go on
  */
 export function createTasks(
-  { id: route, tasks: { pollIntervalMs } }: RouteConfig,
+  { id: route }: RouteConfig,
   places: TaskPlaces,
   services: TaskServices,
   earlier: Tasks | null = null,
@@ -67,7 +67,6 @@ export function createTasks(
     relay,
     ids,
     randomKey: randomId,
-    pollIntervalMs,
     clock,
     log,
   };

@@ -2,7 +2,6 @@
 import { sha256 } from '../lib/crypto.ts';
 import type { EdgeRequest, CallerKind } from '../model/request.ts';
 import { profileKey, type ClientProfile } from '../protocol/translate/client-profile.ts';
-import type { JsonObject } from '../protocol/json.ts';
 import type { SessionRequest } from '../upstream/legacy-server.ts';
 
 export interface SessionOwner extends SessionRequest {
@@ -13,8 +12,6 @@ export interface SessionOwner extends SessionRequest {
   readonly credentialsKey: string;
   /** The header that names the conversation; `null` if none does. */
   readonly conversation: string | null;
-  /** The members of `_meta` that go upstream. One can name the conversation. */
-  readonly meta: JsonObject;
 }
 
 /**
@@ -24,40 +21,18 @@ export interface SessionOwner extends SessionRequest {
  */
 export type SessionScope = 'principal' | 'call' | 'shared';
 
-/** What tells the conversations of one caller apart, besides its client. */
-export interface ConversationKey {
-  /** A request header, which `src/identity` reads. */
-  readonly header: string | null;
-  /** A key of `_meta`. */
-  readonly meta: string | null;
-}
-
 /**
  * Names the owner of the session that a request uses.
  * @returns everything about the caller that two requests on one session must share
  */
-export function sessionOwnerOf({
-  profile,
-  clientInfo,
-  caller,
-  forwardedMeta,
-}: EdgeRequest): SessionOwner {
+export function sessionOwnerOf({ profile, clientInfo, caller }: EdgeRequest): SessionOwner {
   const { headers, kind, principalKey, credentialsKey, conversation } = caller;
-  return {
-    profile,
-    clientInfo,
-    headers,
-    kind,
-    principalKey,
-    credentialsKey,
-    conversation,
-    meta: forwardedMeta,
-  };
+  return { profile, clientInfo, headers, kind, principalKey, credentialsKey, conversation };
 }
 
 /** Returns a text that is equal for owners that may share a session. */
-function ownerKey(owner: SessionOwner, scope: SessionScope, key: ConversationKey): string {
-  const { clientInfo, profile, kind, credentialsKey } = owner;
+function ownerKey(owner: SessionOwner, scope: SessionScope): string {
+  const { clientInfo, profile, kind, credentialsKey, conversation } = owner;
   const isShared = scope === 'shared';
   // With a verified identity a session survives a refreshed token.
   const credentials = kind === 'verified' && !isShared ? '' : credentialsKey;
@@ -66,14 +41,8 @@ function ownerKey(owner: SessionOwner, scope: SessionScope, key: ConversationKey
     profileKey(profile),
     clientInfo === null ? '' : JSON.stringify(clientInfo),
     credentials,
-    conversationOf(owner, key),
+    conversation,
   ]);
-}
-
-function conversationOf({ conversation, meta }: SessionOwner, key: ConversationKey): string | null {
-  if (key.meta === null) return conversation;
-  const named = meta[key.meta];
-  return named === undefined ? null : sha256(JSON.stringify(named));
 }
 
 /** True if the server can ask the user or the model of the client. Roots are the caller's, not a call's. */
@@ -87,7 +56,6 @@ export type HomeConcurrency = 'auto' | 'together' | 'queue';
 export interface SharingOptions {
   /** `null`: `call` for anonymous owners, `principal` for others. */
   readonly scope: SessionScope | null;
-  readonly key: ConversationKey;
   /** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `CallQueue`. */
   readonly concurrency: HomeConcurrency | 'separate';
 }
@@ -120,11 +88,11 @@ export class Sharing {
    * operator's word brings together are not asked in each other's calls.
    */
   homeFor(owner: SessionOwner): HomeName | null {
-    const { concurrency, key } = this.#options;
+    const { concurrency } = this.#options;
     const scope = this.scope(owner);
     if (scope === 'call' || concurrency === 'separate') return null;
     if (scope === 'shared' && concurrency === 'auto') return null;
-    return { key: sha256(ownerKey(owner, scope, key)), concurrency };
+    return { key: sha256(ownerKey(owner, scope)), concurrency };
   }
 
   /** Returns the home that a pointer names; `null` if it names none, or calls have sessions of their own. */
@@ -140,7 +108,7 @@ export class Sharing {
 
   /** Returns a text that is equal for owners whose requests can use the same session. */
   key(owner: SessionOwner): string {
-    return ownerKey(owner, this.scope(owner), this.#options.key);
+    return ownerKey(owner, this.scope(owner));
   }
 
   /** Returns the same text, or `null` for an owner that must not share a session. */

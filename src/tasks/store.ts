@@ -12,7 +12,7 @@ import { readRecord, writeRecord, type TaskRecord } from './record.ts';
 
 /**
  * The longest record that is opened, in bytes: a request, and its questions or its result, which can be as large as
- * `upstream.maxEvent` and `upstream.maxBody` can allow. The longest text of Node.js and the longest value of Redis have as many.
+ * `upstream.maxEvent` can allow. The longest text of Node.js and the longest value of Redis have as many.
  */
 const MAX_SEALED_BYTES = 512 * 1024 * 1024;
 /** Of how many tasks it is known how far they are. */

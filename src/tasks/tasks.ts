@@ -35,12 +35,13 @@ export interface TasksOptions {
   readonly ids: TaskIds;
   readonly quota: Quota;
   readonly promotion: (request: EdgeRequest) => Promotion | null;
-  readonly pollIntervalMs: number;
   readonly randomKey: () => string;
   readonly clock: Clock;
   readonly log: Log;
 }
 
+/** How often a client is asked to poll, in ms: quick enough for a tool that takes seconds, and nothing for a gateway to serve. */
+const POLL_INTERVAL_MS = 1_000;
 /** How long a request waits for a task whose replica has died, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;
 const RETRY_AFTER_MS = 250;
@@ -164,7 +165,7 @@ export class Tasks implements TaskEngine {
 
   /** Has the call become a task if its client would be told to retry. */
   async #promote(request: EdgeRequest, reply: CallReply): Promise<CallReply> {
-    const { promotion, calls, ids, quota, log, route, clock, pollIntervalMs } = this.#options;
+    const { promotion, calls, ids, quota, log, route, clock } = this.#options;
     const retry = retryOf(reply);
     const terms = retry === null || this.#isStopping ? null : promotion(request);
     if (retry === null || terms === null) return reply;
@@ -182,7 +183,12 @@ export class Tasks implements TaskEngine {
     const record: TaskRecord = {
       state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
       ...{ statusMessage: null, changes: 0 },
-      ...{ createdAtMs, updatedAtMs: createdAtMs, ttlMs: terms.ttlMs, pollIntervalMs },
+      ...{
+        createdAtMs,
+        updatedAtMs: createdAtMs,
+        ttlMs: terms.ttlMs,
+        pollIntervalMs: POLL_INTERVAL_MS,
+      },
       retry: { request: requestOf(request), requestState, inputResponses: null },
     };
     const task = this.#add(key, record, request.caller, giveBack);

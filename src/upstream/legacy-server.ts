@@ -70,7 +70,7 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly era: 'auto' | 'legacy' | 'modern';
   readonly transport: 'auto' | LegacyTransport;
   readonly headers: Readonly<Record<string, string>>;
-  readonly connectTimeoutMs: number;
+  readonly connectTimeoutMs?: number;
   readonly headersTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;

@@ -2,7 +2,7 @@
 import type { HeldBytes } from '../lib/byte-budget.ts';
 import { UpstreamFailure, type UpstreamLimit } from '../model/upstream-failure.ts';
 
-export type SizeLimit = 'upstream.maxEvent' | 'upstream.maxBody' | 'limits.maxMemoryPercent';
+export type SizeLimit = 'upstream.maxEvent' | 'limits.maxMemoryPercent';
 
 /** For who has no budget: each message has its own limit only. */
 export const UNBOUNDED: HeldBytes = { hold: () => true, release: () => {} };

@@ -26,6 +26,9 @@ import { StdioTransport } from './transport/stdio/stdio.ts';
 import { TRAITS } from './transport/traits.ts';
 import type { TransportListener } from './transport/transport.ts';
 
+/** After this time a process ends as soon as it serves no request, in ms: servers leak, and few of them for a day. */
+const MAX_PROCESS_AGE_MS = 86_400_000;
+
 export interface StdioUpstreamOptions extends SessionCapacityOptions {
   readonly process: {
     readonly command: string;
@@ -36,7 +39,6 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
     readonly inherited: readonly string[];
     readonly cwd: string | null;
     readonly maxProcesses: number;
-    readonly maxProcessAgeMs: number;
   };
   readonly headersTimeoutMs: number;
   readonly maxEventBytes: number;
@@ -216,7 +218,7 @@ export class StdioUpstream implements LegacyServer {
       maxLineBytes: maxEventBytes,
       held: holdBytes?.() ?? UNBOUNDED,
       maxUnreadMs: headersTimeoutMs,
-      maxAgeMs: this.#options.process.maxProcessAgeMs,
+      maxAgeMs: MAX_PROCESS_AGE_MS,
       output,
       clock: this.#clock,
       onStart: (pid) => log?.event('process.started', { session, pid }),

@@ -44,10 +44,10 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
     'a call that is silent for longer than its read timeout is kept by comments, parked and answered',
     { tags: ['long'] },
     async () => {
-      const legacy = await legacyServer({ tools: silentTools(4_500) });
-      const edge = { commitAfter: '500ms', keepAlive: '1s' };
+      const legacy = await legacyServer({ tools: silentTools(9_000) });
+      const edge = { keepAlive: '1s' };
       const gateway = await replica(legacy, { config: { edge } });
-      const url = await startNginx(gateway.url, 'proxy_read_timeout 4s;');
+      const url = await startNginx(gateway.url, 'proxy_read_timeout 8s;');
       const heard: number[] = [];
       const startedAtMs = performance.now();
       const meta = { progressToken: 'mine' };

@@ -192,12 +192,12 @@ test('a call that has ended where it was resumed is not replayed without a share
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });
   const continuation = { replay: { tools: ['greet'] } };
-  const route = { continuation, parking: { redeliver: '0s' } };
+  const route = { continuation };
   const [one, other] = await replicas(legacy, 2, { route });
   const asked = await callTool(one.url, 'greet');
   await one.kill();
   expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-  const late = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+  const late = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
   expect(late.response.error.data).toEqual({
     reason: 'invalid_request_state',
     mayHaveActed: 'unknown',

@@ -32,6 +32,9 @@ function paying(then: Tool) {
   const pay: Tool = async (call) => {
     if (!seen.urls) {
       seen.urls = true;
+      // It knows of the visit: else the gateway would wait for that before it makes the call again.
+      const method = 'notifications/elicitation/complete';
+      await call.server.notification({ method, params: { elicitationId: 'e' } });
       throw URLS;
     }
     seen.effects += 1;
@@ -40,13 +43,11 @@ function paying(then: Tool) {
   return { seen, tools: { pay } };
 }
 
-const route = { questions: { urlVisitWait: '0s' } };
-
 // Rule replay-5.
 test('a stream that breaks after the call was made again does not lead to a third call', async () => {
   const { seen, tools } = paying(() => new Promise(() => {}));
   const legacy = await legacyServer({ tools });
-  const [gateway] = await replicas(legacy, 1, { route });
+  const [gateway] = await replicas(legacy, 1);
   const asked = await callTool(gateway.url, 'pay');
   const paid = callTool(gateway.url, 'pay', visited(asked));
   await legacy.saw('tools/call', 2);
@@ -63,7 +64,7 @@ test('a stream that breaks after the call was made again does not lead to a thir
 test('another replica makes the call again when the owner is gone, but not what comes after', async () => {
   const { seen, tools } = paying(async (call) => `paid by ${await askName(call)}`);
   const legacy = await legacyServer({ tools });
-  const [one, other, third] = await replicas(legacy, 3, { route });
+  const [one, other, third] = await replicas(legacy, 3);
   const asked = await callTool(one.url, 'pay');
   await one.kill();
   const question = await callTool(other.url, 'pay', visited(asked));
@@ -78,7 +79,7 @@ test('another replica makes the call again when the owner is gone, but not what 
 test('where the operator allows it, what comes after is replayed, too', async () => {
   const { seen, tools } = paying(async (call) => `paid by ${await askName(call)}`);
   const legacy = await legacyServer({ tools });
-  const allowed = { ...route, continuation: { replay: { tools: ['pay'] } } };
+  const allowed = { continuation: { replay: { tools: ['pay'] } } };
   const [one, other, third] = await replicas(legacy, 3, { route: allowed });
   const asked = await callTool(one.url, 'pay');
   await one.kill();

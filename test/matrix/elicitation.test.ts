@@ -209,7 +209,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
 
     // Rule url-errors-2 (2025-11-25 elicitation, "Completion Notifications for URL Mode Elicitation"): Before
     // that the gateway waits until the server says with `notifications/elicitation/complete` that every URL
-    // was visited, for `questions.urlVisitWait` at most (10 s by default): servers need not say it. The
+    // was visited, for 10 s at most: servers need not say it. The
     // client itself never gets that notification.
     test('is made again once the server reports that all its URLs were visited', async () => {
       stage.server.visit(false);

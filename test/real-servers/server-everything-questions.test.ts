@@ -28,9 +28,8 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     transport === 'stdio' ? EVERYTHING_STDIO : () => startEverything(transport),
     path,
     {
-      questions: { urlVisitWaitMs: 50 },
-      // Before the next call of a session in which questions name no call, the gateway waits for 250 ms.
-      ...(transport !== 'streamableHttp' && { clock: hurriedClock(5) }),
+      // It waits for what the server says of a visit, and before the next call of a session in which questions name no call.
+      clock: hurriedClock(20),
     },
   );
 
@@ -234,7 +233,7 @@ function twentyOfOneUser(
 
 describe('server-everything over sse, with a session for each call (sessions.concurrency: separate)', () => {
   const stage = askedStage(() => startEverything('sse'), '/sse', {
-    questions: { urlVisitWaitMs: 50 },
+    clock: hurriedClock(20),
     sessions: { concurrency: 'separate' },
   });
   twentyOfOneUser(stage, 'at once');

@@ -1,9 +1,5 @@
 /** A question of the server: whether the client is asked, or it is answered here. */
-import {
-  ASKS_WITHOUT_END,
-  missingCapability,
-  notAnswerable,
-} from '../../model/question-failures.ts';
+import { ASKS_WITHOUT_END, notAnswerable } from '../../model/question-failures.ts';
 import { wantsNotifications } from '../../model/request.ts';
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
@@ -27,7 +23,6 @@ const TOO_MANY_QUESTIONS = {
 export function questionsOf(call: CallData): Questions {
   call.questions ??= new Questions({
     names: call.keyNames,
-    fromStringIds: call.services.questions.keysFromStringIds,
     revealsSession: (text) => sessionOf(call)?.reveals(text) ?? false,
   });
   return call.questions;
@@ -58,11 +53,7 @@ export function receiveQuestion(
   }
   if (decision.type === 'refused') {
     logRefusedQuestion(call, method, decision.reason);
-    answerQuietly(call, id, { error: decision.error });
-    const required = questions.refusedCapabilities;
-    if (!services.questions.strictCapabilities || required === null) return;
-    stopExchange(call, 'the client lacks a required capability');
-    return failCall(call, missingCapability(required));
+    return answerQuietly(call, id, { error: decision.error });
   }
   const { key } = decision.request;
   const show = showing(call, questions, decision.request);

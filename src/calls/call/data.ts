@@ -52,7 +52,8 @@ export interface CallServices {
   /** The longest life of a call, or of the task that waits for it, in ms. */
   readonly longestCallMs: number;
   readonly gaps: QuestionGaps;
-  readonly questions: QuestionSettings;
+  /** The operator's keys for the questions of each tool, in the order in which it asks. */
+  readonly keyNames: Readonly<Record<string, readonly string[]>>;
   /** Who may cache a result, and for how long. */
   readonly caching: CacheFields;
   /** Whether a parked call is left at once now if the server keeps it. */
@@ -69,19 +70,6 @@ export interface CallServices {
   readonly nameOf: (principal: string) => string;
   readonly clock: Clock;
   readonly log: Log;
-}
-
-export interface QuestionSettings {
-  /** The operator's keys for the questions of each tool, in the order in which it asks. */
-  readonly keyNames: Readonly<Record<string, readonly string[]>>;
-  /** Whether string ids of the server's requests become keys. */
-  readonly keysFromStringIds: boolean;
-  /** Whether answers that came before their questions are used. */
-  readonly answersAhead: boolean;
-  /** Whether a call ends if the server asks for what the client did not declare. */
-  readonly strictCapabilities: boolean;
-  /** How long to wait until the server says that its URLs were visited, in ms. */
-  readonly urlVisitWaitMs: number;
 }
 
 /** A retry whose pointer was opened and fits the request. */
@@ -254,7 +242,7 @@ export class CallData {
     feed: (event: CallEvent) => void,
   ) {
     const { method, params, caller } = request;
-    const { keyNames } = services.questions;
+    const { keyNames } = services;
     const target = targetOf(params);
     this.id = origin.id;
     this.origin = origin;

@@ -17,7 +17,6 @@ const KIND_NAMES: Readonly<Record<InputRequestKind, string>> = {
 export interface InputKeyOptions {
   /** Names for this tool's questions, in the order in which it asks. */
   readonly names: readonly string[];
-  readonly fromStringIds: boolean;
   /** Whether a text contains the session id, from which some servers build their ids. */
   readonly revealsSession: (text: string) => boolean;
 }
@@ -71,6 +70,6 @@ export class InputKeys {
 }
 
 function nameFromId(id: ServerRequestId | null, options: InputKeyOptions): string | null {
-  if (!options.fromStringIds || typeof id !== 'string') return null;
+  if (typeof id !== 'string') return null;
   return PLAIN_NAME.test(id) && !options.revealsSession(id) ? id : null;
 }

@@ -44,7 +44,7 @@ export function startCall(
   };
   const call = createCall(services, begun, request, limits, state);
   const { reply } = attachLeg(call, request, leg);
-  call.ahead = answersAhead(services, request);
+  call.ahead = answersAhead(request);
   beginCall(call, effects);
   launch(call, false);
   if (services.log.takes('call.started')) {
@@ -56,8 +56,8 @@ export function startCall(
 }
 
 /** Returns the answers that came with a first request, if they may be used. Too many are not kept. */
-function answersAhead({ questions }: CallServices, { inputResponses }: EdgeRequest) {
-  if (!questions.answersAhead || inputResponses === null) return null;
+function answersAhead({ inputResponses }: EdgeRequest) {
+  if (inputResponses === null) return null;
   return JSON.stringify(inputResponses).length > MAX_AHEAD_CHARACTERS ? null : inputResponses;
 }
 

@@ -190,7 +190,7 @@ function dropParams(call: CallData): void {
 
 /**
  * Keeps of a call that is over what the reply to a repeated retry takes, and what its log lines name: all outcomes of the
- * last `parking.redeliver` are in memory.
+ * last two minutes are in memory.
  */
 function keepForRepeats(call: CallData): void {
   dropParams(call);

@@ -65,6 +65,12 @@ export function reattach(call: CallData, resume: ResumePoint, open: readonly Ope
   workFor(call, resumeExchange(call, resume, open, listenFor(call, true)));
 }
 
+/**
+ * How long to wait for the server to say that its URLs were visited, in ms. It need not say so (2025-11-25 elicitation, "URL
+ * Elicitation Required Error"), and the user has accepted.
+ */
+const URL_VISIT_WAIT_MS = 10_000;
+
 /** Makes a call again whose URLs were visited, in the same session if it lives. */
 export async function callAgain(call: CallData, leg: LegId): Promise<void> {
   const waiting = legOf(call, leg);
@@ -76,7 +82,7 @@ export async function callAgain(call: CallData, leg: LegId): Promise<void> {
   call.exchange = null;
   const session = sessionOf(call);
   if (session !== null && !session.dead) {
-    await session.urlsVisited(call.visiting, call.services.questions.urlVisitWaitMs);
+    await session.urlsVisited(call.visiting, URL_VISIT_WAIT_MS);
   } else {
     freeExchange(call, false);
   }

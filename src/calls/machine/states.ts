@@ -214,7 +214,7 @@ export const TIMER_MEANINGS: Readonly<Record<TimerName, string>> = {
   park: '`parking.ttl`',
   call: '`parking.callTtl`',
   grace: 'a grace of 2 s',
-  redeliver: '`parking.redeliver`, or `parking.ttl` for a call that the operator cancelled',
+  redeliver: '2 min, or `parking.ttl` for a call that the operator cancelled',
 };
 
 export type Effect =

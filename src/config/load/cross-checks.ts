@@ -107,7 +107,6 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
     ...checkUniqueness(route, index, earlier),
     ...checkForwardedHeaders(route.upstream, index),
     ...checkParking(route, index),
-    ...checkCircuitBreaker(route.upstream, index),
     ...checkEra(route.upstream, index),
   ];
 }
@@ -175,17 +174,6 @@ function checkEra({ era, transport }: RouteConfig['upstream'], index: number): P
   const path = ['routes', index, 'upstream'];
   const text = 'expected streamable-http or auto, since upstream.era is modern, got "http-sse"';
   return [{ path: [...path, 'transport'], text, reads: [[...path, 'era']] }];
-}
-
-function checkCircuitBreaker(
-  { circuitBreaker }: RouteConfig['upstream'],
-  index: number,
-): Problem[] {
-  const { openForMs, maxOpenForMs } = circuitBreaker;
-  if (openForMs <= maxOpenForMs) return [];
-  const path = ['routes', index, 'upstream', 'circuitBreaker'];
-  const text = `expected at most maxOpenFor (${formatDuration(maxOpenForMs)}), got ${formatDuration(openForMs)}`;
-  return [{ path: [...path, 'openFor'], text, reads: [[...path, 'maxOpenFor']] }];
 }
 
 /** Checks that no two routes and dialects share a path, and that none takes a path that has another use. */

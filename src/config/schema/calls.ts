@@ -28,12 +28,6 @@ export const parking = section({
   ttl: duration('10m', '1s', '7d', 'How long one round of questions waits for its answers.'),
   callTtl: duration('1h', '1s', '7d', 'How long a call can take over all its rounds.'),
   maxRounds: count(10, { min: 1, max: 1000 }, 'The maximum number of rounds of a call.'),
-  redeliver: duration(
-    '2m',
-    '0s',
-    '1h',
-    'How long an outcome is kept, in case the client repeats its retry.',
-  ),
   release: choice(
     ['never', 'when-resumable', 'auto'],
     'never',
@@ -86,17 +80,13 @@ export const caching = section({
     '0s',
     '0s',
     '1d',
-    'How long clients can cache lists of tools, prompts and resources.',
+    'How long clients can cache lists of tools, prompts and resources. For as long, or until the server reports a change, the gateway serves them from a cache of its own.',
   ),
   resourceTtl: duration('0s', '0s', '1d', 'How long clients can cache a resource.'),
   scope: choice(
     ['private', 'public'],
     'private',
     'Who can share a cached result. Use `public` only if every caller sees the same.',
-  ),
-  serveLists: flag(
-    false,
-    'Whether the gateway serves lists from its own cache, for `caching.listTtl` or until the server reports a change.',
   ),
 })
   .prefault({})
@@ -119,26 +109,8 @@ export const questions = section({
     .meta({ title: 'map of names to lists of names' })
     .prefault({})
     .describe(
-      'Keys of `inputRequests` by tool, prompt or resource, in the order of its questions.',
+      "Keys of `inputRequests` by tool, prompt or resource, in the order of its questions. Without one, the server's request id is the key if it is a plain name. `inputResponses` of a first request answer the questions that come later under such keys, if they fit, and never URLs.",
     ),
-  keysFromStringIds: flag(
-    true,
-    "Whether the server's request id becomes the key of its question, if it is a plain name.",
-  ),
-  answersAhead: flag(
-    true,
-    "Whether `inputResponses` of a first request answer the questions that come later, if their keys are names of `keyNames` or of the server's own ids, and they fit. Never for URLs, and never under a generated key.",
-  ),
-  strictCapabilities: flag(
-    false,
-    'Whether a question that needs an undeclared capability of the client ends the call at once.',
-  ),
-  urlVisitWait: duration(
-    '10s',
-    '0s',
-    '10m',
-    'How long to wait for the server to report that a URL was visited, before a call that failed with -32042 is repeated.',
-  ),
 })
   .prefault({})
   .describe('Presentation of questions.');
@@ -193,7 +165,6 @@ export const tasks = section({
     '30d',
     'How long a task lives, from its creation on. Its result and its questions can be fetched until then. If the server runs the call as a task with a shorter life, that one counts.',
   ),
-  pollInterval: duration('1s', '500ms', '10m', 'How often clients are asked to poll a task.'),
 })
   .prefault({})
   .describe('Tasks, which clients poll instead of waiting.');

@@ -30,12 +30,6 @@ export const edge = section({
     'pass-through',
     'Whether clients of older revisions, and requests to other paths of a single server, are passed through. `/.well-known/` is always passed through.',
   ),
-  commitAfter: duration(
-    '5s',
-    '0s',
-    '5m',
-    'How long a call can run before its response becomes an event stream.',
-  ),
   keepAlive: duration('15s', '1s', '5m', 'How often a comment is sent on a silent event stream.'),
 })
   .prefault({})

@@ -23,7 +23,7 @@ export const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
 /** The unit that the name of an option ends with in the code. */
 type Unit = 'Ms' | 'Bytes';
 declare const UNIT: unique symbol;
-/** A field whose name has a unit in the code: `commitAfter` is `commitAfterMs`. */
+/** A field whose name has a unit in the code: `keepAlive` is `keepAliveMs`. */
 type WithUnit<Field, U extends Unit> = Field & { readonly [UNIT]: U };
 
 const units = new WeakMap<object, Unit>();
@@ -145,7 +145,7 @@ const COUNT_QUANTITY: Quantity = {
 };
 
 /**
- * Describes a duration. In the code its name ends with `Ms`: `commitAfter` is `commitAfterMs`.
+ * Describes a duration. In the code its name ends with `Ms`: `keepAlive` is `keepAliveMs`.
  *
  * @param fallback the default, as written in a file (`5s`)
  * @param from the lower bound, as written

@@ -1,7 +1,7 @@
 /** The keys of `identity`: who calls. */
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
-import { choice, duration, orNull, scopes, section, text, HEADER_NAME } from './fields.ts';
+import { choice, orNull, scopes, section, text, HEADER_NAME } from './fields.ts';
 import { clientHeaders } from './header-names.ts';
 
 const SOURCE =
@@ -56,32 +56,18 @@ const jwks = section(
         .meta({ title: 'path' })
         .describe('The absolute path of a file with the keys, instead of `url`.'),
     ),
-    inline: orNull(keySet.describe('The keys themselves, instead of `url`.')),
-    cacheTtl: duration(
-      '10m',
-      '10s',
-      '1d',
-      'How often `url` or `file` is read. If it cannot be read, the keys are used for an hour, or for twice this time if that is longer.',
-    ),
-    cooldown: duration(
-      '10s',
-      '1s',
-      '1h',
-      'The shortest time between two reads of the keys for tokens with an unknown key. The first such token has the keys read at once.',
-    ),
   },
-  'a map with url, file or inline',
+  'a map with url or file',
 )
-  .superRefine(({ url, file, inline }, context) => {
-    const sources = Object.entries({ url, file, inline });
-    const [first, ...others] = sources.filter(([, one]) => one !== null).map(([key]) => key);
+  .superRefine(({ url, file }, context) => {
     const expect = (key: string, message: string) =>
       context.addIssue({ code: 'custom', path: [key], message });
-    if (first === undefined)
-      expect('url', 'the URL of the keys, or the key file or inline instead');
-    for (const other of others) expect(other, `no ${other}, since there is ${first}`);
+    if (url === null && file === null) expect('url', 'the URL of the keys, or file instead');
+    if (url !== null && file !== null) expect('file', 'no file, since there is url');
   })
-  .describe('The public keys of the issuer.');
+  .describe(
+    'The public keys of the issuer. They are read every 10 minutes, and for a token with an unknown key, at most every 10 s. If they cannot be read, those that are known are used for an hour.',
+  );
 
 const resourceMetadata = orNull(
   section(
@@ -92,15 +78,6 @@ const resourceMetadata = orNull(
         'The public URL of a route, as clients use it. With several routes it ends with the path of one of them; the URLs of the others differ in that path.',
       ),
       scopesSupported: scopes('The scopes that clients ask for.'),
-      resourceName: orNull(
-        z.string({ error: 'text' }).meta({ title: 'text' }).describe('A name for people.'),
-      ),
-      resourceDocumentation: orNull(
-        httpUrl('an http or https URL').describe('A page for developers.'),
-      ),
-      resourcePolicyUri: orNull(
-        httpUrl('an http or https URL').describe('A page about how the data may be used.'),
-      ),
     },
     'a map with at least resource',
   ).describe(
@@ -132,12 +109,6 @@ const tokens = section({
     .describe(
       'The claim that names the caller. The issuer must never give its value to another caller.',
     ),
-  clockTolerance: duration(
-    '30s',
-    '0s',
-    '10m',
-    'How far the clocks of this machine and of the issuer can differ.',
-  ),
   resourceMetadata,
   credentialHeaders,
 });

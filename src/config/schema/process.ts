@@ -25,7 +25,6 @@ export const limits = section({
     '256MiB',
     'The largest request body. With `relay` or several workers, changes need a restart.',
   ),
-  maxJsonDepth: count(64, { min: 8, max: 512 }, 'The maximum nesting depth of JSON.'),
   maxRunningCalls: count(
     10_000,
     { min: 1, max: 1_000_000 },
@@ -34,27 +33,12 @@ export const limits = section({
   maxParkedCalls: count(
     10_000,
     { min: 1, max: 1_000_000 },
-    'The maximum number of parked calls, over all routes.',
+    'The maximum number of parked calls, over all routes, and of tasks. Anonymous callers cannot be told apart: together they have half of it. Calls beyond it do not become tasks.',
   ),
   maxParkedCallsPerPrincipal: count(
     100,
     { min: 1, max: 1_000_000 },
-    'The maximum number of parked calls of one principal.',
-  ),
-  maxTasks: count(
-    10_000,
-    { min: 1, max: 1_000_000 },
-    'The maximum number of tasks, over all routes. Calls beyond it do not become tasks.',
-  ),
-  maxTasksPerPrincipal: count(
-    100,
-    { min: 1, max: 1_000_000 },
-    'The maximum number of tasks of one principal. Anonymous callers cannot be told apart: together they have half of `maxTasks`.',
-  ),
-  maxAnonymousParkedCalls: count(
-    5_000,
-    { min: 0, max: 1_000_000 },
-    'The maximum number of parked calls of all anonymous callers together, since they cannot be told apart.',
+    'The maximum number of parked calls of one principal, and of its tasks.',
   ),
   maxConnections: count(
     20_000,

@@ -2,37 +2,19 @@
 import { z } from 'zod';
 import { choice, count, duration, orNull, section, text, HEADER_NAME } from './fields.ts';
 
-/** The keys of `_meta` that go upstream, without those that MCP reserves. */
-const META_KEY =
-  /^(?!progressToken$)(?![^/]*\b(?:modelcontextprotocol|mcp)[./])[A-Za-z0-9][A-Za-z0-9._/-]{0,255}$/;
-
 const key = section({
   header: orNull(
     text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
       'The request header that tells the conversations of one client apart. Calls with different values use different sessions.',
     ),
   ),
-  meta: orNull(
-    text(META_KEY, 'a key of _meta that MCP does not reserve', 'key of `_meta`').describe(
-      'The same as a key of `_meta`. Either `header` or `meta`, not both.',
-    ),
-  ),
 })
-  .superRefine(({ header, meta }, context) => {
-    if (header === null || meta === null) return;
-    context.addIssue({ code: 'custom', message: 'either header or meta' });
-  })
   .prefault({})
   .describe(
     'What tells the conversations of one client apart, such as an id of an agent platform.',
   );
 
 const queue = section({
-  length: count(
-    100,
-    { min: 0, max: 100_000 },
-    'The maximum number of calls that wait in one session, and of those that wait for a session.',
-  ),
   wait: duration(
     '1m',
     '0s',

@@ -23,8 +23,6 @@ const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 const RESOURCE = 'a URL without a fragment';
 /** RFC 6749, appendix A. */
 const CLIENT = /^[\x20-\x7e]{1,1024}$/;
-const STATUS = 'an HTTP status from 500 to 599';
-const STATUSES = 'a list of HTTP statuses from 500 to 599';
 const PUBLIC_URL = 'an http or https URL without credentials, query and fragment';
 
 /** @param credentials the keys that credentials belong in */
@@ -152,11 +150,6 @@ const tokenExchange = orNull(
           .meta({ title: 'URL' })
           .describe('The URL of the server, exactly as the authorization server knows it.'),
       ),
-      audience: orNull(
-        text(/^[\x21-\x7e]{1,512}$/, 'a name', 'text').describe(
-          'The name of the server at the authorization server, if that does not know `resource`.',
-        ),
-      ),
       scopes: scopes(
         'The scopes of the new token. Default: those that the authorization server gives.',
       ),
@@ -171,22 +164,8 @@ const circuitBreaker = section({
   consecutiveFailures: countOrOff(
     5,
     { min: 1, max: 1000 },
-    'After how many failures in a row new requests are refused, until the server responds again. A failure is a connection that cannot be opened or that breaks before the response, a status of `statuses`, or no response headers within `headersTimeout` to a message (such as one that cancels a call), to `initialize` or to a request that is passed through. A bridged request whose reply takes too long does not count, since other tools may be quick.',
+    'After how many failures in a row new requests are refused, until the server responds again. A failure is a connection that cannot be opened or that breaks before the response, a status of 502, 503 or 504, or no response headers within `headersTimeout` to a message (such as one that cancels a call), to `initialize` or to a request that is passed through. A bridged request whose reply takes too long does not count, since other tools may be quick.',
   ),
-  openFor: duration(
-    '1s',
-    '100ms',
-    '10m',
-    'How long requests are refused at first. Then one is tried; if it fails, the time doubles.',
-  ),
-  maxOpenFor: duration('30s', '100ms', '1h', 'The longest time for which requests are refused.'),
-  statuses: z
-    .array(z.int().min(500, { error: STATUS }).max(599, { error: STATUS }), { error: STATUSES })
-    .meta({ title: 'list of HTTP statuses' })
-    .prefault([502, 503, 504])
-    .describe(
-      'Statuses that count as failures. Default: 502, 503 and 504. 500 is not one of them, since a healthy server can send it for a single request.',
-    ),
 })
   .prefault({})
   .describe(
@@ -228,8 +207,6 @@ const httpKeys = {
       ),
   ),
   tokenExchange,
-  connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
-  maxBody: size('32MiB', '1KiB', '1GiB', 'The largest response body.'),
   circuitBreaker,
   statefulWithoutSessionId: flag(
     false,
@@ -256,12 +233,6 @@ const processKeys = {
     { min: 1, max: 10_000 },
     'The maximum number of processes of `upstream.command`. Beyond it, the session that was idle for the longest time ends.',
   ),
-  maxProcessAge: duration(
-    '1d',
-    '1s',
-    '30d',
-    'After this time a process of `upstream.command` ends as soon as it serves no request. The next request starts another one.',
-  ),
 };
 
 const keys = section(
@@ -278,7 +249,7 @@ const keys = section(
       '32MiB',
       '1KiB',
       '256MiB',
-      'The largest event of a stream, and the longest line of a server over stdio. A larger one fails its call. All that are being received take half of the memory that `limits.maxMemoryPercent` allows at most, and those of one server half of that.',
+      'The largest message of the server: a JSON body, an event of a stream, or a line over stdio. A larger one fails its call. All that are being received take half of the memory that `limits.maxMemoryPercent` allows at most, and those of one server half of that.',
     ),
     pingInterval: duration(
       '60s',
@@ -292,12 +263,12 @@ const keys = section(
 
 export const upstream = z
   .preprocess(checkKeys, keys)
-  .transform(({ url, command, args, env, cwd, maxProcesses, maxProcessAgeMs, ...common }) => {
+  .transform(({ url, command, args, env, cwd, maxProcesses, ...common }) => {
     const inherited = INHERITED_VARIABLES;
-    const process = { args, env, inherited, cwd, maxProcesses, maxProcessAgeMs };
+    const process = { args, env, inherited, cwd, maxProcesses };
     return command === null || url !== undefined
       ? // `checkKeys` has reported where there is neither.
-        { ...common, url: url ?? NO_URL, process: null }
+        { ...common, maxBodyBytes: common.maxEventBytes, url: url ?? NO_URL, process: null }
       : // Nothing behind it checks the credentials of clients.
         { ...common, authorization: 'strip' as const, url: null, process: { ...process, command } };
   })

@@ -92,16 +92,19 @@ export function readBody(
     .on('error', () => {});
 }
 
+/** Deeper than tools nest their arguments, and far from where recursive code runs out of stack. */
+const MAX_JSON_DEPTH = 64;
+
 /** Parses a body. Never throws. Checks the depth before any recursive code reads the text. */
-export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
+export function readJsonBody(bytes: Uint8Array): JsonBody {
   let text: string;
   try {
     text = UTF8.decode(bytes);
   } catch {
     return { type: 'unparsable', problem: 'the body is not UTF-8' };
   }
-  const members = membersWithin(text, maxDepth);
-  if (typeof members === 'string') return { type: 'refused', problem: EXCESSES[members](maxDepth) };
+  const members = membersWithin(text, MAX_JSON_DEPTH);
+  if (typeof members === 'string') return { type: 'refused', problem: EXCESSES[members] };
   try {
     const value = parseStrictly(text);
     // The parser keeps the last of several members with one name.
@@ -119,8 +122,8 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
 }
 
 const EXCESSES = {
-  depth: (maxDepth: number) => `the body is nested deeper than ${maxDepth} levels`,
-  containers: () => `the body has more than ${MAX_CONTAINERS} objects and arrays`,
+  depth: `the body is nested deeper than ${MAX_JSON_DEPTH} levels`,
+  containers: `the body has more than ${MAX_CONTAINERS} objects and arrays`,
 };
 
 function isJson(text: string): boolean {

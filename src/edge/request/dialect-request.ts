@@ -46,7 +46,6 @@ export interface DialectSession {
 export interface DialectPolicy {
   readonly codec: Codec;
   readonly offersTasks: boolean;
-  readonly maxJsonDepth: number;
   /** Seals a session for its caller. @returns `null` if it is too long for a header */
   readonly seal: (session: DialectSession, caller: Caller) => string | null;
   /** Opens what `seal` returned. @returns `null` if it is not one of this caller, or has expired */
@@ -75,7 +74,7 @@ export function readDialectRequest(
   let id: ClientRequestId | null = null;
   try {
     const accepted = checkHttp(http);
-    const body = parseBody(bytes, policy.maxJsonDepth);
+    const body = parseBody(bytes);
     id = readId(body);
     if (!isJsonObject(body)) throw invalidRequest('the body must be one JSON-RPC message');
     const message = policy.codec.withMethod?.(body) ?? body;

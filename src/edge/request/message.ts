@@ -99,8 +99,8 @@ export function checkHttp({ headers }: RequestHeaders): Exclude<Accepts, 'none'>
 }
 
 /** Parses a body within the limits. */
-export function parseBody(bytes: Uint8Array, maxDepth: number): JsonValue {
-  const body = readJsonBody(bytes, maxDepth);
+export function parseBody(bytes: Uint8Array): JsonValue {
+  const body = readJsonBody(bytes);
   switch (body.type) {
     case 'json':
       return body.value;

@@ -37,20 +37,16 @@ import {
 } from './message.ts';
 import { isMethod, METHOD_NOT_FOUND } from './methods.ts';
 
-export interface RequestPolicy extends EraPolicy {
-  readonly maxJsonDepth: number;
-}
-
 /** Reads the body and headers of one POST. Never throws. */
 export function readModernRequest(
   http: RequestHeaders,
   bytes: Uint8Array,
-  policy: RequestPolicy,
+  policy: EraPolicy,
 ): ReadRequest {
   let id: ClientRequestId | null = null;
   try {
     const accepts = checkHttp(http);
-    const body = parseBody(bytes, policy.maxJsonDepth);
+    const body = parseBody(bytes);
     id = readId(body);
     const standard = standardHeaders(http);
     const version = valueOf(standard.version, 'MCP-Protocol-Version');
@@ -76,7 +72,7 @@ function readModernMessage(
   id: ClientRequestId | null,
   version: string | null,
   accepts: ModernRequest['accepts'],
-  policy: RequestPolicy,
+  policy: EraPolicy,
 ): ReadRequest {
   const read = readMethod(message, id);
   if (read === null || id === null) return { type: 'notification' };
@@ -91,11 +87,7 @@ function readModernMessage(
 }
 
 /** Checks the version before the rest: another revision may have another envelope. */
-function readEnvelope(
-  params: JsonObject,
-  version: string | null,
-  policy: RequestPolicy,
-): RequestMeta {
+function readEnvelope(params: JsonObject, version: string | null, policy: EraPolicy): RequestMeta {
   const envelope = objectMember(params, '_meta') ?? {};
   const claim = envelope[Meta.protocolVersion];
   if (typeof claim !== 'string') {

@@ -45,7 +45,6 @@ export interface PassThroughOptions {
   readonly sessions: SessionSealing | null;
   /** Identifies the caller. One that is refused can read metadata, and nothing else. Never rejects. */
   readonly refusalOf: (request: FastifyRequest) => Promise<CallerRefusal | null>;
-  readonly connectTimeoutMs: number;
   /** How long the head of a response can take. The body has no limit. */
   readonly headersTimeoutMs: number;
   /** Called with the status of each response, and with the error of a request that got none. */

@@ -7,7 +7,10 @@ import { Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
 import type { PassThroughOptions } from './options.ts';
 
-type Options = Pick<PassThroughOptions, 'connectTimeoutMs' | 'headersTimeoutMs' | 'onOutcome'>;
+type Options = Pick<PassThroughOptions, 'headersTimeoutMs' | 'onOutcome'>;
+/** As for requests that are translated, in ms. */
+const CONNECT_TIMEOUT_MS = 5_000;
+
 type Callback = (error: Error | null, response?: Dispatcher.ResponseData) => void;
 
 export class UpstreamAgent {
@@ -17,10 +20,10 @@ export class UpstreamAgent {
   readonly #clientLeft = new AsyncLocalStorage<AbortSignal>();
   readonly #onOutcome: Options['onOutcome'];
 
-  constructor({ connectTimeoutMs, headersTimeoutMs, onOutcome }: Options) {
+  constructor({ headersTimeoutMs, onOutcome }: Options) {
     this.#onOutcome = onOutcome;
     this.#agent = new Agent({
-      connect: { timeout: connectTimeoutMs, keepAlive: true },
+      connect: { timeout: CONNECT_TIMEOUT_MS, keepAlive: true },
       headersTimeout: headersTimeoutMs,
       // An event stream can be idle for longer than any timeout.
       bodyTimeout: 0,

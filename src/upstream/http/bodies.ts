@@ -193,7 +193,7 @@ export function upstreamJson(text: string): JsonValue {
 export class TextBody {
   readonly #maxBytes: number;
   readonly #onText: (text: string) => void;
-  readonly #limit: 'upstream.maxBody' | null;
+  readonly #limit: 'upstream.maxEvent' | null;
   readonly #held: HeldBytes;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
@@ -206,7 +206,7 @@ export class TextBody {
   constructor(
     maxBytes: number,
     onText: (text: string) => void,
-    limit: 'upstream.maxBody' | null = null,
+    limit: 'upstream.maxEvent' | null = null,
     held = UNBOUNDED,
   ) {
     this.#held = held;

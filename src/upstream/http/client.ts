@@ -20,13 +20,17 @@ import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { StatusReader } from './readers.ts';
 import { UNBOUNDED } from '../size-limits.ts';
 
+/** How long a connection can take, in ms: some repetitions of a packet that was lost, and less than a client waits. */
+export const CONNECT_TIMEOUT_MS = 5_000;
+
 export interface HttpClientOptions {
   readonly url: URL;
   /** Headers that the operator configured for this server. They override all others. */
   readonly headers: Readonly<Record<string, string>>;
   /** Sent as `Host`, in place of that of the URL. */
   readonly hostHeader?: string | null;
-  readonly connectTimeoutMs: number;
+  /** Default: `CONNECT_TIMEOUT_MS`. */
+  readonly connectTimeoutMs?: number;
   readonly headersTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
@@ -72,7 +76,7 @@ export class HttpClient implements ExchangeClient {
       ...options.headers,
     };
     this.#connections = new Connections({
-      connect: { timeout: options.connectTimeoutMs, keepAlive: true },
+      connect: { timeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,
       bodyTimeout: 0,
       pipelining: 1,

@@ -271,7 +271,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
         return new TextBody(
           this.#client.maxBodyBytes,
           (text) => this.#reader?.json?.(upstreamJson(text)),
-          'upstream.maxBody',
+          'upstream.maxEvent',
           this.#held,
         );
       case 'none':

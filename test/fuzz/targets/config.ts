@@ -13,7 +13,7 @@ const SEEDS = [
   ...['example.yaml', 'production.yaml', 'compose.yaml'].map((name) => withoutComments(read(name))),
   'routes: [{upstream: {command: node, args: [a.js], env: {A: "${A}"}}}]\n',
   `listen: ":80"
-identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {inline: {keys: []}}}
+identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {file: /keys}}
 edge: {trustedProxies: [10.0.0.0/8, "::1"], allowedOrigins: ["https://a"]}
 limits: {rate: 5/s, maxBody: 4MiB}
 routes:

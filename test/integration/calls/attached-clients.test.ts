@@ -58,7 +58,7 @@ describe('the attached client', () => {
   });
 
   // Rule responses-1 (streamable-http, "Sending Messages" 6): The response is JSON if its outcome comes within
-  // `edge.commitAfter` (5 s) and no notification comes before; it becomes an event stream with the first notification
+  // 5 s and no notification comes before; it becomes an event stream with the first notification
   // for this client, or after that time.
   test('that asked for neither gets one JSON object', async () => {
     const { url } = await legacyGateway({

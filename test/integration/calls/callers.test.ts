@@ -1,5 +1,6 @@
 /** Who calls, and what of the caller's request goes along to the server with a translated one. */
 import { describe, expect, test } from 'vitest';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
 import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
@@ -176,8 +177,8 @@ test('a server that refuses the caller’s credentials says so to the caller, wo
 test('a challenge that comes after the response has begun is in the error', async () => {
   const challenge =
     'Bearer realm="mcp", error="insufficient_scope", scope="files:read", error_description="got Bearer ada-secret-token", resource_metadata="https://mcp.example/x"';
-  const field = await ground({ edge: { commitAfterMs: 0 } }, (_received, response) => {
-    setTimeout(() => response.writeHead(403, { 'www-authenticate': challenge }).end(), 100);
+  const field = await ground({ clock: hurriedClock(100) }, (_received, response) => {
+    setTimeout(() => response.writeHead(403, { 'www-authenticate': challenge }).end(), 200);
   });
   const headers = { authorization: 'Bearer ada-secret-token' };
   const { status, streamed, response } = await callTool(field.url, 'secret', {}, { headers });

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { accept, callTool, modernBody } from '../../fixtures/clients/modern-client.ts';
 import { sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
@@ -92,7 +93,7 @@ describe('a failure', () => {
   // Rule responses-4.
   test('after the stream began is its last message, and the status stays 200', async () => {
     const asked = Promise.withResolvers<ServerResponse>();
-    const field = await ground({ edge: { commitAfterMs: 10 } }, (_received, response) =>
+    const field = await ground({ clock: hurriedClock(50) }, (_received, response) =>
       asked.resolve(response),
     );
     const socket = open(field.url);

@@ -28,10 +28,9 @@ function configOf(issuer: AuthorizationServer, changes: Partial<TokenExchange> =
     mode: 'strict',
     issuer: issuer.issuer,
     audiences: [RESOURCE],
-    jwks: { url: issuer.jwksUrl, file: null, inline: null, cacheTtlMs: 60_000, cooldownMs: 0 },
+    jwks: { url: issuer.jwksUrl, file: null },
     requiredScopes: [],
     principalClaim: 'sub',
-    clockToleranceMs: 0,
     resourceMetadata: null,
     credentialHeaders: [],
   };
@@ -40,7 +39,6 @@ function configOf(issuer: AuthorizationServer, changes: Partial<TokenExchange> =
     clientId: 'gateway',
     clientSecret: SECRET,
     resource: UPSTREAM,
-    audience: null,
     scopes: ['mcp:tools'],
     ...changes,
   };

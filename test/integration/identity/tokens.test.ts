@@ -26,13 +26,10 @@ type TokenIdentity = Extract<Config['identity'], { source: 'jwt' }>;
 const METADATA = {
   resource: RESOURCE,
   scopesSupported: ['mcp:tools'],
-  resourceName: 'Example',
-  resourceDocumentation: null,
-  resourcePolicyUri: null,
 };
 const METADATA_URL = 'https://mcp.example.com/.well-known/oauth-protected-resource/mcp';
 
-const LATER: Clock = { ...systemClock, now: () => Date.now() + LIFETIME_SECONDS * 1_000 };
+const LATER: Clock = { ...systemClock, now: () => Date.now() + (LIFETIME_SECONDS + 30) * 1_000 };
 
 function identityOf(
   issuer: Pick<AuthorizationServer, 'issuer' | 'jwksUrl'>,
@@ -43,10 +40,9 @@ function identityOf(
     mode: 'strict',
     issuer: issuer.issuer,
     audiences: [RESOURCE],
-    jwks: { url: issuer.jwksUrl, file: null, inline: null, cacheTtlMs: 60_000, cooldownMs: 0 },
+    jwks: { url: issuer.jwksUrl, file: null },
     requiredScopes: ['mcp:tools'],
     principalClaim: 'sub',
-    clockToleranceMs: 0,
     resourceMetadata: METADATA,
     credentialHeaders: [],
     ...changes,
@@ -61,12 +57,12 @@ async function guarded(changes: Partial<TokenIdentity> = {}, overrides: GatewayO
 }
 
 /** A gateway in front of a server whose tool asks a name. */
-async function greeting(changes: Partial<TokenIdentity> = {}) {
+async function greeting(changes: Partial<TokenIdentity> = {}, clock: Clock = systemClock) {
   const issuer = await AuthorizationServer.start();
   const { tools } = greeter();
   const legacy = await legacyServer({ tools });
   const identity = identityOf(issuer, changes);
-  const gateway = await startTestGateway(legacy.url, { identity });
+  const gateway = await startTestGateway(legacy.url, { identity, clock });
   stopAfterTest(() => gateway.close());
   return { issuer, legacy, gateway, url: gateway.url };
 }
@@ -196,10 +192,13 @@ describe('a caller with a token', () => {
   // tokens and the keys that signed them. Nobody else can use them.
   // Rules pointer-3, pointer-5.
   test('goes on with a parked call after its token and the keys of the issuer have changed', async () => {
-    const { issuer, legacy, url } = await greeting();
+    let laterMs = 0;
+    const clock: Clock = { ...systemClock, elapsed: () => systemClock.elapsed() + laterMs };
+    const { issuer, legacy, url } = await greeting({}, clock);
     const first = await issuer.token('ada');
     const asked = await callTool(url, 'greet', {}, bearer(first));
     await issuer.rotate();
+    laterMs = 10_000;
     const second = await issuer.token('ada');
     const bob = await issuer.token('bob');
     const stolen = await callTool(url, 'greet', answersOf(asked, 'Mallory'), bearer(bob));
@@ -286,7 +285,6 @@ describe('the metadata of the protected resource', () => {
           authorization_servers: [issuer.issuer],
           scopes_supported: ['mcp:tools'],
           bearer_methods_supported: ['header'],
-          resource_name: 'Example',
         },
       ]);
     }

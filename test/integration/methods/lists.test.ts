@@ -120,9 +120,9 @@ describe('how long a client can cache a result', () => {
 });
 
 describe('a gateway that serves lists itself', () => {
-  const caching = { listTtlMs: 60_000, serveLists: true };
+  const caching = { listTtlMs: 60_000 };
 
-  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.serveLists` the gateway serves a list from what it
+  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.listTtl` the gateway serves a list from what it
   // got last, for `caching.listTtl`, and says how much of that time is left. It keeps lists by principal, credentials
   // and declared capabilities, and asks again when the server says that the list changed, or may have said so while
   // no stream was open.
@@ -199,7 +199,7 @@ describe('a gateway that serves lists itself', () => {
   });
 
   // Rule notifications-7 (caching, "Interaction with Notifications"): `list_changed` makes the gateway drop
-  // the lists that it keeps itself (`caching.serveLists`).
+  // the lists that it keeps itself (`caching.listTtl`).
   // Rule caching-4.
   test('asks again when the server reports that the list changed', async () => {
     const { scripted, listed, change } = await server();

@@ -25,7 +25,7 @@ describe('a header that names callers', () => {
     const server = await serverOf(streamable);
     const gateway = await gatewayTo(`${server.origin}/mcp`, {
       identity: { ...NAMED.identity, credentialHeaders: ['x-api-key'] },
-      sessions: { key: { header: 'x-chat', meta: null } },
+      sessions: { key: { header: 'x-chat' } },
       upstream: { headers: { 'x-tenant': 'operator' } },
     });
     return { server, ...gateway };

@@ -116,9 +116,9 @@ describe('a slow call', () => {
     expect(response.error).toMatchObject({ code: -32602, data: { reason: 'unknown_task' } });
   });
 
-  // Rule promoted-7: Beyond `limits.maxTasks` or `limits.maxTasksPerPrincipal` no call becomes a task. Its client is told
-  // to retry, as without tasks. Anonymous callers cannot be told apart: together they have half of `limits.maxTasks`.
-  test.each([{ maxTasks: 1 }, { maxTasksPerPrincipal: 1 }])(
+  // Rule promoted-7: With as many tasks as `limits.maxParkedCalls` or `limits.maxParkedCallsPerPrincipal` says no call becomes
+  // a task. Its client is told to retry, as without tasks. Anonymous callers have half of `limits.maxParkedCalls` together.
+  test.each([{ maxParkedCalls: 1 }, { maxParkedCallsPerPrincipal: 1 }])(
     '%j: a call beyond the limit becomes no task',
     async (limits) => {
       const { url } = await legacyGateway({ tools: { work: never } }, { ...SOON, limits });
@@ -137,7 +137,7 @@ describe('a slow call', () => {
       { tools: { work: never } },
       {
         ...SOON,
-        limits: { maxTasks: 4, maxTasksPerPrincipal: 1 },
+        limits: { maxParkedCalls: 4, maxParkedCallsPerPrincipal: 1 },
         // Nobody here is the user of this machine.
         edge: { trustedProxies: ['10.0.0.1'] },
       },

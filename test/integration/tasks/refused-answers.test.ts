@@ -1,5 +1,6 @@
 /** Answers of a task that the server refuses for the credentials of the caller. */
 import { expect, test } from 'vitest';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { eventStream, legacyServer, URL_NEEDED } from '../../fixtures/servers/scripted-server.ts';
@@ -13,7 +14,7 @@ async function testbed(...[onCall, more]: Parameters<typeof legacyServer>) {
   stopAfterTest(() => server.stop());
   const { url, close } = await startTestGateway(server.url, {
     transport: 'streamable-http',
-    questions: { urlVisitWaitMs: 0 },
+    clock: hurriedClock(50),
     tasks: { promote: 'interactive' },
   });
   stopAfterTest(close);

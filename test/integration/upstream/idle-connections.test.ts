@@ -1,6 +1,8 @@
 /** Connections that a legacy server closes in the moment in which they are used again. */
 import type { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { systemClock, type Clock } from '../../../src/lib/clock.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
@@ -15,6 +17,7 @@ async function breaking(
     socket: { readonly isReused: boolean; readonly socket: Socket },
   ) => boolean,
   upstream: NonNullable<GatewayOverrides['upstream']> = {},
+  clock: Clock = systemClock,
 ) {
   const used = new WeakSet<Socket>();
   let sessions = 0;
@@ -33,7 +36,11 @@ async function breaking(
     json(response, 200, { jsonrpc: '2.0', id, result }, headers);
   });
   stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { transport: 'streamable-http', upstream });
+  const gateway = await startTestGateway(server.url, {
+    transport: 'streamable-http',
+    upstream,
+    clock,
+  });
   stopAfterTest(() => gateway.close());
   const count = (method: string) => server.methods().filter((one) => one === method).length;
   return { url: gateway.url, count, requests: () => server.received.length };
@@ -96,17 +103,14 @@ describe('a connection that breaks under a request before a response has begun',
   // Rule admission-6.
   test('is not tried again so often that a server in trouble gets more requests than there are calls', async () => {
     const CALLS = 100;
-    const circuitBreaker = {
-      ...{ consecutiveFailures: 5, openForMs: 600_000, maxOpenForMs: 600_000 },
-      statuses: [502, 503, 504],
-    };
     let breaks = false;
     const { url, requests } = await breaking(
       (_method, { socket }) => {
         if (breaks) socket.resetAndDestroy();
         return breaks;
       },
-      { circuitBreaker },
+      { circuitBreaker: { consecutiveFailures: 5 } },
+      hurriedClock(1 / 60),
     );
     const before = requests();
     breaks = true;

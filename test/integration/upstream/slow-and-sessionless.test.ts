@@ -1,5 +1,6 @@
 /** Servers that are slow to reply to `initialize`, and servers that give no session ids. */
 import { expect, test } from 'vitest';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import {
   callTool,
   modernBody,
@@ -172,7 +173,7 @@ test('a server that is down since the start is discovered as one that has tools'
   expect([status, response.result]).toEqual([200, CERTAIN]);
 });
 
-// Rule responses-9: The response to `server/discover` is JSON, whatever `edge.commitAfter` says: some clients read nothing else
+// Rule responses-9: The response to `server/discover` is JSON, however long it takes: some clients read nothing else
 // before they know whether the server speaks `2026-07-28`.
 test('server/discover is answered with JSON, however long the server takes for a caller', async () => {
   const server = await ScriptedServer.start(({ method, headers, body }, response) => {
@@ -184,7 +185,7 @@ test('server/discover is answered with JSON, however long the server takes for a
     else setTimeout(greet, 300);
   });
   stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { edge: { commitAfterMs: 0 } });
+  const gateway = await startTestGateway(server.url, { clock: hurriedClock(50) });
   stopAfterTest(() => gateway.close());
   const response = await fetch(gateway.url, {
     method: 'POST',

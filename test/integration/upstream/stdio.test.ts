@@ -1,6 +1,7 @@
 /** Servers over stdio that end, hang, and write what is no message: what a client sees, and what is left of them. */
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { systemClock, type Clock } from '../../../src/lib/clock.ts';
 import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
 import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
 import { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
@@ -101,7 +102,7 @@ describe('the processes of a gateway', () => {
   });
 
   // Rule stdio-3: There are `upstream.maxProcesses` at most: the one that was idle for the longest time ends for another.
-  // One that is older than `upstream.maxProcessAge` ends as soon as it serves no request, parked calls included.
+  // One that is a day old ends as soon as it serves no request, parked calls included.
   test('are so many at most: the one that was idle for the longest time ends', async () => {
     const pids = await pidFile();
     const gateway = await gatewayFor(server('plain', { PIDS: pids.path }, { maxProcesses: 2 }), {
@@ -116,9 +117,15 @@ describe('the processes of a gateway', () => {
     expect(metrics).toContain('mrtr_gateway_limit{limit="sessions:mcp"} 2\n');
   });
 
+  const SHORT_DAYS: Clock = {
+    ...systemClock,
+    setTimer: (afterMs, callback) =>
+      systemClock.setTimer(afterMs === 86_400_000 ? 1_500 : afterMs, callback),
+  };
+
   // Rule stdio-3.
   test('end when they are old and serve no request', async () => {
-    const gateway = await gatewayFor(server('plain', {}, { maxProcessAgeMs: 1_500 }));
+    const gateway = await gatewayFor(server('plain'), { clock: SHORT_DAYS });
     const asked = await callTool(gateway.url, 'ask');
     const pid = await textOf(gateway.url, 'pid');
     await new Promise((resolve) => setTimeout(resolve, 1_600));

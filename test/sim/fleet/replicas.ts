@@ -48,9 +48,9 @@ function settings({ relay, server: { transport }, gateway }: ReplicaOptions): st
         },
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s' },
-        tasks: { promote: 'interactive', after: '2s', ttl: '70s', pollInterval: '500ms' },
+        tasks: { promote: 'interactive', after: '2s', ttl: '70s' },
         // Over when a run ends.
-        parking: { ttl: '30s', redeliver: '30s', release },
+        parking: { ttl: '30s', release },
         sessions: {
           concurrency,
           ...(maxSessions !== null && { max: maxSessions, maxPerPrincipal: maxSessions }),

@@ -24,7 +24,6 @@ test('a drain ends in its time when the clock is set back meanwhile', async () =
       maxRunningCalls: 1,
       maxParkedCalls: 1,
       maxParkedCallsPerPrincipal: 1,
-      maxAnonymousParkedCalls: 1,
     }),
     new LocalCounts(),
   );

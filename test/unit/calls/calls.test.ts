@@ -143,10 +143,6 @@ test.each([null, 'fifty'])(
 test('a question that is taken back while the answer that came before it is on its way does no harm', async () => {
   const { calls, server } = callsTestbed({
     mayReplay: () => true,
-    questions: {
-      ...{ keyNames: {}, keysFromStringIds: true, answersAhead: true },
-      ...{ strictCapabilities: false, urlVisitWaitMs: 0 },
-    },
   });
   const inputResponses = { name: { action: 'accept', content: {} } };
   const reply = calls.serve({ ...FIRST, inputResponses }, waitingClient().leg);

@@ -131,12 +131,12 @@ describe('references', () => {
   test('variables can give numbers, truth values and durations too', () => {
     const text = withRoute(
       'limits: {maxRunningCalls: "${N}"}\ndrain: {delay: "${D}"}\n',
-      '    questions: {strictCapabilities: "${B}"}\n',
+      '    continuation: {reattach: "${B}"}\n',
     );
-    const config = configOf(text, { env: { N: '12', D: '3s', B: 'true' } });
+    const config = configOf(text, { env: { N: '12', D: '3s', B: 'false' } });
     expect(config.limits.maxRunningCalls).toBe(12);
     expect(config.drain.delayMs).toBe(3_000);
-    expect(config.routes[0]?.questions.strictCapabilities).toBe(true);
+    expect(config.routes[0]?.continuation.reattach).toBe(false);
   });
 
   test('what a variable holds stays one text, whatever YAML or reference it looks like', () => {

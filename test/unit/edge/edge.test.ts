@@ -17,7 +17,6 @@ const DONE = { kind: 'result', result: { resultType: 'complete' } } as const;
 const POLICY = {
   legacyClients: 'reject',
   supportedVersions: () => ['2026-07-28'],
-  maxJsonDepth: 16,
 } as const;
 
 async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
@@ -54,7 +53,6 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
     legacyRefused: () => {},
     beforeBody: () => {},
     read: read ?? ((request, body) => readModernRequest(request, body, POLICY)),
-    commitAfterMs: 5_000,
     keepAliveMs: 15_000,
     maxBufferedBytes: 1_000_000,
     openResponses,

@@ -33,7 +33,7 @@ function keySet(source: Partial<JwksSource>) {
   const problems: string[] = [];
   const keys = new KeySet({
     source: {
-      ...{ url: null, file: null, inline: null, cacheTtlMs: 600_000, cooldownMs: 10_000 },
+      ...{ url: null, file: null },
       ...source,
     },
     clock,
@@ -45,15 +45,15 @@ function keySet(source: Partial<JwksSource>) {
 }
 
 describe('keys behind a URL', () => {
-  // Rule tokens-4: The keys of `identity.jwks` are read at the start, again every `cacheTtl`, and once more for a
-  // token with an unknown key, at most every `cooldown`: so a rotation is followed at once.
+  // Rule tokens-4: The keys of `identity.jwks` are read at the start, again every 10 minutes, and once more for a
+  // token with an unknown key, at most every 10 s: so a rotation is followed at once.
   test('are read once for many tokens, and again for a key that is unknown', async () => {
     const { server, clock, keys, find } = await serverOfKeys();
     await keys.start();
     await Promise.all([find('one'), find('one'), find('one')]);
     expect(server.asked).toBe(1);
     server.kids = ['two'];
-    await expect(find('two'), 'the cooldown').rejects.toThrow('no applicable key');
+    await expect(find('two'), 'within 10 s').rejects.toThrow('no applicable key');
     expect(server.asked).toBe(1);
     clock.advance(10_000);
     await Promise.all([find('two'), find('two')]);
@@ -61,8 +61,8 @@ describe('keys behind a URL', () => {
     await expect(find('one'), 'it was withdrawn').rejects.toThrow('no applicable key');
   });
 
-  // Rule tokens-5: Where the keys cannot be read, the gateway tries again, and uses those that it has for an hour, or
-  // for twice `cacheTtl` if that is longer. Without keys it lets nobody in: tokens get 503 with `Retry-After`, and
+  // Rule tokens-5: Where the keys cannot be read, the gateway tries again, and uses those that it has for an hour.
+  // Without keys it lets nobody in: tokens get 503 with `Retry-After`, and
   // `/readyz` is not ready.
   test('are kept for an hour if the server is down, and read as soon as it is back', async () => {
     const { server, clock, keys, problems, find } = await serverOfKeys();

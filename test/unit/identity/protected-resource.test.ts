@@ -8,9 +8,6 @@ function described(resource: string, path: string, paths: readonly string[]) {
   const metadata = {
     resource,
     scopesSupported: [],
-    resourceName: null,
-    resourceDocumentation: null,
-    resourcePolicyUri: 'https://example.com/policy',
   };
   const { metadataUrl, paths: at, document } = protectedResource(metadata, ISSUER, path, paths);
   return { metadataUrl, at, resource: document['resource'] };
@@ -66,15 +63,11 @@ describe('the metadata of a route', () => {
     const metadata = {
       resource: 'https://a.example/mcp',
       scopesSupported: [],
-      resourceName: null,
-      resourceDocumentation: null,
-      resourcePolicyUri: 'https://example.com/policy',
     };
     expect(protectedResource(metadata, ISSUER, '/mcp', ['/mcp']).document).toEqual({
       resource: 'https://a.example/mcp',
       authorization_servers: [ISSUER],
       bearer_methods_supported: ['header'],
-      resource_policy_uri: 'https://example.com/policy',
     });
   });
 

@@ -35,7 +35,6 @@ async function endpoint(answer: (response: ServerResponse, count: number) => voi
       clientId: 'the gateway',
       clientSecret: 'a:b&c',
       resource: 'https://server/mcp',
-      audience: 'server',
       scopes: ['a', 'b'],
     },
     clock,
@@ -68,7 +67,6 @@ test('a token is exchanged again when the new one has nearly expired', async () 
     subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
     requested_token_type: 'urn:ietf:params:oauth:token-type:access_token',
     resource: 'https://server/mcp',
-    audience: 'server',
     scope: 'a b',
   });
 });

@@ -184,7 +184,7 @@ describe('where questions name no call', () => {
     expect(names()).toEqual(['tool 1', name]);
   });
 
-  // Rule sessions-12: `sessions.queue.length` calls wait in one session, each for `sessions.queue.wait`. One that
+  // Rule sessions-12: 100 calls wait in one session, each for `sessions.queue.wait`. One that
   // finds no room, or waits in vain, fails with `upstream_busy` and `data.mayHaveActed` `no`. A call whose client
   // has left gives up its place.
   test('calls wait for a time, and as many as there is room for', async () => {

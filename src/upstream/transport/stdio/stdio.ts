@@ -235,7 +235,7 @@ export class StdioTransport implements Transport {
 
   #endIfOld(): void {
     if (!this.#isOld || this.#running.size > 0) return;
-    const problem = 'the process has reached upstream.maxProcessAge';
+    const problem = 'the process is a day old';
     this.#isClosed = true;
     this.#fail(new UpstreamFailure('session_gone', problem, { mayHaveActed: false }));
   }

@@ -57,8 +57,7 @@ const keysOf = ({ response }: Exchanged) => Object.keys(response.result?.inputRe
 
 // Rule answers-11: An answer in the first request of a call, without `requestState`, is used instead of asking if its key
 // is the server's own id of the question or one of `questions.keyNames`, and if it fits the question: a form is filled in
-// as its schema demands. It is kept while the call lasts, up to 64 Ki characters of answers. `questions.answersAhead:
-// false` ignores all such answers.
+// as its schema demands. It is kept while the call lasts, up to 64 Ki characters of answers.
 describe('an answer that comes before its question', () => {
   test('is used instead of asking, for forms, sampling and roots', async () => {
     const { url, server, gateway } = await start([
@@ -116,12 +115,6 @@ describe('an answer that comes before its question', () => {
     const { url, server } = await start([ask]);
     const asked = await callTool(url, 'ask', { inputResponses });
     expect(keysOf(asked)).toHaveLength(1);
-    expect(server.methods()).not.toContain('response');
-  });
-
-  test('is not used if the operator says so', async () => {
-    const { url, server } = await start([['who', 'form']], { questions: { answersAhead: false } });
-    expect(keysOf(await callTool(url, 'ask', { inputResponses: { who: ADA } }))).toEqual(['who']);
     expect(server.methods()).not.toContain('response');
   });
 

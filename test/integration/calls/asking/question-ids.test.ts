@@ -1,5 +1,6 @@
 /** The ids that a server gives to its questions: another session begins to count anew. */
 import { expect, test } from 'vitest';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
 import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
 import {
@@ -53,7 +54,7 @@ test('a question with the id of one that was taken back in an earlier session is
   const { server, answers } = await forgetfulServer();
   const gateway = await startTestGateway(server.url, {
     transport: 'streamable-http',
-    questions: { urlVisitWaitMs: 0 },
+    clock: hurriedClock(50),
   });
   stopAfterTest(() => gateway.close());
   const retry = async (

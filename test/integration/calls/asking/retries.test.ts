@@ -46,7 +46,7 @@ describe('the same retry', () => {
 
   // Rule retries-2: A retry that is repeated to the letter gets what the first one got, in any order of its
   // members: the same outcome while both wait, the same next question, and the same outcome for
-  // `parking.redeliver` (2 min by default) after the end. Nothing runs twice, and the server is not answered
+  // 2 min after the end. Nothing runs twice, and the server is not answered
   // twice.
   test('sent twice at once gets the same result twice', async () => {
     const { url } = await legacyGateway({

@@ -84,17 +84,6 @@ describe('capabilities that the client did not declare', () => {
     const { message } = missingCapability({ roots: {} }, { content, isError: true }).error;
     expect(message).toContain(`The tool said: "${'x'.repeat(500)}…"`);
   });
-
-  // Rule undeclared-3: With `questions.strictCapabilities` such a question cancels the call at once, with the
-  // same error.
-  test('end the call at once where the operator wants that', async () => {
-    const { url } = await legacyGateway(
-      { tools: { careful: (call) => askName(call).catch(() => 'went on') } },
-      { questions: { strictCapabilities: true } },
-    );
-    const failed = await callTool(url, 'careful', {}, { capabilities: {} });
-    expect(failed.response.error).toMatchObject({ code: -32021 });
-  });
 });
 
 // Rule envelope-1.

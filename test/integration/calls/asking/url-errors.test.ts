@@ -37,7 +37,7 @@ async function demanding(demands: object[][], overrides: GatewayOverrides = {}, 
   stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, {
     transport: 'streamable-http',
-    questions: { urlVisitWaitMs: 0 },
+    clock: hurriedClock(50),
     ...overrides,
   });
   stopAfterTest(() => gateway.close());
@@ -74,7 +74,7 @@ test('a call that is made again reports its progress from the beginning', async 
     stream.end();
   });
   stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { questions: { urlVisitWaitMs: 0 } });
+  const gateway = await startTestGateway(server.url, { clock: hurriedClock(50) });
   stopAfterTest(() => gateway.close());
   const heard: unknown[] = [];
   const listening = (progressToken: string) => ({
@@ -178,7 +178,6 @@ describe('URLs that are to be visited', () => {
 // Rule url-errors-2.
 test('a client that is told to retry before a call is made again finds it made with its arguments', async () => {
   const { url, server } = await demanding([[visit('one')]], {
-    questions: { urlVisitWaitMs: 5_000 },
     calls: { maxHoldMs: 1_000 },
     clock: hurriedClock(10),
   });

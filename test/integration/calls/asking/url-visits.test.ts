@@ -1,5 +1,6 @@
 /** Error -32042 of a server of the official SDK: its URLs are visited first, and the call is made again. */
 import { describe, expect, test } from 'vitest';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import type { Tool, ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import { legacyGateway, text } from '../../../fixtures/gateways/legacy-gateway.ts';
@@ -64,7 +65,7 @@ describe('error -32042', () => {
       return tools.pay(call);
     };
     const identity = { source: 'header', header: 'x-user' } as const;
-    const options = { identity, questions: { urlVisitWaitMs: 0 } };
+    const options = { identity, clock: hurriedClock(50) };
     const { url } = await legacyGateway({ tools: { pay } }, options);
     const as = (token: string) => ({
       headers: { 'x-user': 'ada', authorization: `Bearer ${token}` },
@@ -80,7 +81,7 @@ describe('error -32042', () => {
   // Rule url-errors-2.
   test('is tried again after a while when the server says nothing of the visit', async () => {
     const { paid, tools } = payment();
-    const { url } = await legacyGateway({ tools }, { questions: { urlVisitWaitMs: 20 } });
+    const { url } = await legacyGateway({ tools }, { clock: hurriedClock(50) });
     const asked = await callTool(url, 'pay');
     paid.yet = true;
     const { requestState } = asked.response.result;

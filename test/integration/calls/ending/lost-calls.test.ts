@@ -1,5 +1,6 @@
 /** Calls whose server forgot them while a client was away, or waited: told so, or made anew where that is allowed. */
 import { expect, test } from 'vitest';
+import { systemClock, type Clock } from '../../../../src/lib/clock.ts';
 import { reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
 import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
 import type { Tool } from '../../../fixtures/servers/legacy/tools.ts';
@@ -71,10 +72,17 @@ test('a malformed answer loses nothing: the corrected one replays the call', asy
   expect(calls()).toBe(2);
 });
 
+/** Outcomes, which are kept for two minutes, are forgotten at once. */
+const FORGETFUL: Clock = {
+  ...systemClock,
+  setTimer: (afterMs, callback) =>
+    systemClock.setTimer(afterMs === 120_000 ? 0 : afterMs, callback),
+};
+
 // Rule lost-3: A retry of a lost call gets this error for as long as its pointer is valid, however long ago the call
 // was lost. Where replay is allowed, the call is replayed.
 test('a call that was lost long ago is called lost, and not its pointer invalid', async () => {
-  const { gateway, url, calls, forget } = await start(greet, { parking: { redeliverMs: 0 } });
+  const { gateway, url, calls, forget } = await start(greet, { clock: FORGETFUL });
   const asked = await callTool(url, 'greet');
   await forget();
   await gateway.log.saw('call.ended');
@@ -86,7 +94,7 @@ test('a call that was lost long ago is called lost, and not its pointer invalid'
 test('a call that was lost long ago is replayed where that is allowed', async () => {
   const { gateway, url, calls, forget } = await start(greet, {
     ...REPLAYED,
-    parking: { redeliverMs: 0 },
+    clock: FORGETFUL,
   });
   const asked = await callTool(url, 'greet');
   await forget();

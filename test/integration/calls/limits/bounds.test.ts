@@ -43,6 +43,8 @@ const by = (caller: string | null, signal?: AbortSignal): SendOptions => ({
 const [nobody, one, each] = [() => null, () => 'Ada', (index: number) => `caller-${index}`];
 
 interface Bound {
+  /** Default: the limit. */
+  readonly title?: string;
   readonly limit: string;
   readonly overrides: GatewayOverrides;
   readonly tool: 'ask' | 'slow';
@@ -73,9 +75,10 @@ const BOUNDS: readonly Bound[] = [
     reason: 'too_many_parked_calls',
   },
   {
-    limit: 'limits.maxAnonymousParkedCalls',
+    limit: 'limits.maxParkedCalls',
+    title: 'half of limits.maxParkedCalls for anonymous callers',
     overrides: {
-      limits: { maxAnonymousParkedCalls: 3 },
+      limits: { maxParkedCalls: 6 },
       // Nobody here is the user of this machine.
       edge: { trustedProxies: ['10.0.0.1'] },
     },
@@ -94,7 +97,7 @@ const BOUNDS: readonly Bound[] = [
   },
   {
     limit: 'sessions.max',
-    overrides: { sessions: { max: 3, queue: { length: 0, waitMs: 60_000 } } },
+    overrides: { sessions: { max: 3, queue: { waitMs: 0 } } },
     tool: 'ask',
     caller: each,
     reason: 'upstream_busy',
@@ -106,43 +109,46 @@ const LINES = ['request.limited', 'call.parking_limit', 'upstream.failed'] as co
 
 // Rule time-and-room-11: A limit admits as many as it says. One more is refused with its own `data.reason`, which
 // `mrtr_gateway_failures_total` counts, and harms no other. When one of them is over, another one is admitted. The log names the key.
-describe.each(BOUNDS)('$limit', ({ limit, overrides, tool, caller, reason }) => {
-  test('lets as much through as it says', async () => {
-    const gateway = await start(overrides);
-    const { url } = gateway;
-    const leaving = new AbortController();
-    const begun = [1, 2, 3].map((index) => {
-      const call = callTool(
-        url,
-        tool,
-        {},
-        by(caller(index), index === 1 ? leaving.signal : undefined),
-      );
-      call.catch(() => {});
-      return call;
+describe.each(BOUNDS.map((bound) => ({ title: bound.limit, ...bound })))(
+  '$title',
+  ({ limit, overrides, tool, caller, reason }) => {
+    test('lets as much through as it says', async () => {
+      const gateway = await start(overrides);
+      const { url } = gateway;
+      const leaving = new AbortController();
+      const begun = [1, 2, 3].map((index) => {
+        const call = callTool(
+          url,
+          tool,
+          {},
+          by(caller(index), index === 1 ? leaving.signal : undefined),
+        );
+        call.catch(() => {});
+        return call;
+      });
+      if (tool === 'slow') await gateway.log.saw('call.started', 3);
+      const asked = tool === 'ask' ? await Promise.all(begun) : [];
+      for (const { response } of asked) expect(response.result.resultType).toBe('input_required');
+      const refused = await callTool(url, tool, {}, by(caller(4)));
+      expect(refused.status).toBe(200);
+      expect(refused.response.error).toMatchObject({ code: -32603, data: { reason } });
+      expect(await failures(gateway, reason)).toBe(1);
+      expect(JSON.stringify(LINES.flatMap((name) => gateway.log.named(name)))).toContain(limit);
+      const [first] = asked;
+      if (first === undefined) leaving.abort();
+      else await callTool(url, tool, answersOf(first, 'Ada'), by(caller(1)));
+      const ended = new AbortController();
+      const started = tool === 'slow' ? gateway.log.saw('call.started', 4) : new Promise(() => {});
+      for (let isOver = false; !isOver;) {
+        const next = callTool(url, tool, {}, by(caller(5), ended.signal));
+        const reply = await Promise.race([next, started]);
+        isOver = reply === undefined || (reply as Exchanged).response.result !== undefined;
+        next.catch(() => {});
+      }
+      ended.abort();
     });
-    if (tool === 'slow') await gateway.log.saw('call.started', 3);
-    const asked = tool === 'ask' ? await Promise.all(begun) : [];
-    for (const { response } of asked) expect(response.result.resultType).toBe('input_required');
-    const refused = await callTool(url, tool, {}, by(caller(4)));
-    expect(refused.status).toBe(200);
-    expect(refused.response.error).toMatchObject({ code: -32603, data: { reason } });
-    expect(await failures(gateway, reason)).toBe(1);
-    expect(JSON.stringify(LINES.flatMap((name) => gateway.log.named(name)))).toContain(limit);
-    const [first] = asked;
-    if (first === undefined) leaving.abort();
-    else await callTool(url, tool, answersOf(first, 'Ada'), by(caller(1)));
-    const ended = new AbortController();
-    const started = tool === 'slow' ? gateway.log.saw('call.started', 4) : new Promise(() => {});
-    for (let isOver = false; !isOver;) {
-      const next = callTool(url, tool, {}, by(caller(5), ended.signal));
-      const reply = await Promise.race([next, started]);
-      isOver = reply === undefined || (reply as Exchanged).response.result !== undefined;
-      next.catch(() => {});
-    }
-    ended.abort();
-  });
-});
+  },
+);
 
 async function failures({ adminUrl }: TestGateway, reason: string): Promise<number> {
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
@@ -180,11 +186,11 @@ describe('the size of a request', () => {
     expect(await post(gateway, padded(1))).toEqual([413, -32600]);
   });
 
-  test('limits.maxJsonDepth', async () => {
-    const gateway = await start({ limits: { maxJsonDepth: 16 } });
+  test('64 levels of JSON', async () => {
+    const gateway = await start({});
     // The request, its parameters and the arguments are three levels.
-    expect((await post(gateway, body({ deep: nested(13) })))[0]).toBe(200);
-    expect(await post(gateway, body({ deep: nested(14) }))).toEqual([400, -32600]);
+    expect((await post(gateway, body({ deep: nested(61) })))[0]).toBe(200);
+    expect(await post(gateway, body({ deep: nested(62) }))).toEqual([400, -32600]);
   });
 
   test('headers of 16 KiB', async () => {

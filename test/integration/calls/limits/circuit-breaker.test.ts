@@ -2,6 +2,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { startTestGateway, type TestGateway } from '../../../fixtures/gateways/gateway.ts';
 import { answersOf } from '../../../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
@@ -11,16 +12,10 @@ import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import { limitedGateway, refusals } from '../../../fixtures/gateways/limited-gateway.ts';
 
 describe('a server that is down', () => {
-  /** How it is left alone: for longer than a test takes, or hardly at all. */
-  const breaker = (openForMs: number) => ({
-    upstream: {
-      circuitBreaker: {
-        consecutiveFailures: 3,
-        openForMs,
-        maxOpenForMs: openForMs,
-        statuses: [502, 503, 504],
-      },
-    },
+  /** @param factor of the clock: it is left alone for a second of that at first, which is longer than a test takes, or short */
+  const breaker = (factor: number) => ({
+    clock: hurriedClock(factor),
+    upstream: { circuitBreaker: { consecutiveFailures: 3 } },
   });
 
   // Rule admission-6: After `upstream.circuitBreaker.consecutiveFailures` failures in a row (no connection, no response
@@ -30,7 +25,7 @@ describe('a server that is down', () => {
   // Rule admission-2.
   test('is left alone, while its parked calls go on', async () => {
     const { gateway, url, calls, server } = await limitedGateway(
-      breaker(600_000),
+      breaker(1 / 30),
       (_received, response) => {
         response.writeHead(503, { 'content-type': 'text/plain' }).end('no database');
       },
@@ -44,7 +39,7 @@ describe('a server that is down', () => {
       // The header means nothing with a success (RFC 9110, section 10.2.3).
       expect([status, headers.get('retry-after')]).toEqual([200, null]);
       expect(response.error.data).toMatchObject({ reason: 'circuit_open', mayHaveActed: 'no' });
-      expect(response.error.data.retryAfterMs).toBeLessThanOrEqual(750_000);
+      expect(response.error.data.retryAfterMs).toBeLessThanOrEqual(1_250);
     }
     expect(calls()).toBe(4);
     expect(await open(gateway)).toBe('1');
@@ -62,7 +57,7 @@ describe('a server that is down', () => {
   // Rule admission-6.
   test('is used again when it responds', async () => {
     let isDown = true;
-    const { gateway, url } = await limitedGateway(breaker(100), (_received, response) => {
+    const { gateway, url } = await limitedGateway(breaker(10), (_received, response) => {
       if (isDown) response.writeHead(503).end();
     });
     for (let index = 0; index < 3; index += 1) await callTool(url, 'plain');
@@ -76,9 +71,8 @@ describe('a server that is down', () => {
 
   // Rule admission-6.
   test('is found by requests that are passed through, too, and its line has no secret', async () => {
-    const { upstream } = breaker(600_000);
     const url = `http://127.0.0.1:${await freePort()}/mcp`;
-    const gateway = await startTestGateway(`${url}?key=hidden`, { upstream });
+    const gateway = await startTestGateway(`${url}?key=hidden`, breaker(1 / 30));
     stopAfterTest(() => gateway.close());
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
     const headers = { 'content-type': 'application/json', 'mcp-protocol-version': '2025-06-18' };
@@ -93,7 +87,7 @@ describe('a server that is down', () => {
 
   // Rule admission-6.
   test('is one whose port is closed', async () => {
-    const { server, url } = await limitedGateway(breaker(600_000));
+    const { server, url } = await limitedGateway(breaker(1 / 30));
     await server.stop();
     const reasons: unknown[] = [];
     for (let index = 0; index < 5; index += 1) {
@@ -114,9 +108,10 @@ describe('a server that is down', () => {
       server.close();
     });
     const { port } = server.address() as AddressInfo;
-    const { upstream } = breaker(600_000);
+    const { upstream, clock } = breaker(1 / 30);
     const gateway = await startTestGateway(`http://127.0.0.1:${port}/mcp`, {
       transport: 'streamable-http',
+      clock,
       upstream: { ...upstream, headersTimeoutMs: 200 },
       admin: true,
     });

@@ -1,5 +1,6 @@
 /** Limits that must hold when calls come together, when streams break, and when a server asks without end. */
 import { expect, test } from 'vitest';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { startGateway } from '../../../../src/app/gateway.ts';
 import {
   RecordedLog,
@@ -85,7 +86,7 @@ test('no more calls run at once than may, though their tools have to be looked u
     {
       limits: { maxRunningCalls: 2 },
       continuation: { replay: { tools: [], annotated: true } },
-      edge: { commitAfterMs: 10 },
+      clock: hurriedClock(50),
     },
   );
   const calls = Array.from({ length: 10 }, () => callTool(url, 'work'));

@@ -72,14 +72,14 @@ describe('limits', () => {
     expect(third.response.result.resultType).toBe('input_required');
   });
 
-  // Rule time-and-room-10: Anonymous callers cannot be told apart, so they have a limit of their own together,
-  // `limits.maxAnonymousParkedCalls`, and none each. It does not count towards the limits of others. The log names each limit that is
+  // Rule time-and-room-10: Anonymous callers cannot be told apart, so they have half of
+  // `limits.maxParkedCalls` together, and no limit each. It does not count towards the limits of others. The log names each limit that is
   // reached, at most once a minute.
   test('anonymous callers share a limit of their own, and the log says when it is reached', async () => {
     const { gateway, url } = await legacyGateway(
       { tools: greet },
       {
-        limits: { maxAnonymousParkedCalls: 3, maxParkedCallsPerPrincipal: 1 },
+        limits: { maxParkedCalls: 6, maxParkedCallsPerPrincipal: 1 },
         // Nobody here is the user of this machine.
         edge: { trustedProxies: ['10.0.0.1'] },
       },
@@ -93,7 +93,7 @@ describe('limits', () => {
       expect(refused.response.error.data.reason, `${attempt}`).toBe('too_many_parked_calls');
     }
     expect(gateway.log.named('call.parking_limit')).toEqual([
-      { limit: 'limits.maxAnonymousParkedCalls', refused: 1 },
+      { limit: 'limits.maxParkedCalls', refused: 1 },
     ]);
     const other = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer other' } });
     expect(other.response.result.resultType).toBe('input_required');

@@ -1,6 +1,7 @@
 /** What becomes of a call between its rounds: who may come back, when it ends, and what the server hears. */
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import type { TestGateway } from '../../../fixtures/gateways/gateway.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import {
@@ -81,18 +82,14 @@ describe('an outcome', () => {
   test('is given again to the retry that brought it for as long as it is kept, and to no other', async () => {
     const clock = new ManualClock();
     const [onCall, options] = inTurn('one');
-    const { url, server } = await scriptedGateway(
-      onCall,
-      { clock, parking: { redeliverMs: 5_000 } },
-      options,
-    );
+    const { url, server } = await scriptedGateway(onCall, { clock }, options);
     const asked = await advanceUntil(clock, callTool(url, 'ask'));
     const retry = answered(asked, 'one');
     expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
     expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
     const other = await callTool(url, 'ask', answered(asked, 'one', 'two'));
     expect(other.response.error.data).toEqual(INVALID_STATE);
-    clock.advance(5_000);
+    clock.advance(120_000);
     expect((await callTool(url, 'ask', retry)).response.error.data).toEqual(INVALID_STATE);
     const calls = server.methods().filter((method) => method === 'tools/call');
     expect(calls, 'nobody calls again').toHaveLength(1);
@@ -130,7 +127,7 @@ describe('a client that goes away', () => {
         stream.send(question('one'));
         finish = () => stream.send(done(body.id));
       },
-      { edge: { commitAfterMs: 1 } },
+      { clock: hurriedClock(50) },
     );
     const asked = await callTool(url, 'ask');
     const retry = answered(asked, 'one');

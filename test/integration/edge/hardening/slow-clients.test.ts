@@ -271,7 +271,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
 
   // Rule responses-7.
   test('behind the first event has its call cancelled', async () => {
-    const field = await ground({ ...HURRIED, edge: { commitAfterMs: 100 } }, () => {});
+    const field = await ground(HURRIED, () => {});
     const { client, server } = await openBoth(field.url);
     client.write(rawCall({ tool: 'slow' }));
     await Promise.all([once(client, 'data'), field.upstream.saw(isCall)]);

@@ -63,7 +63,7 @@ describe('JSON', () => {
     };
     const byBody = await expectFailure(asJson, 'upstream_protocol_error');
     expect(messageOf(byBody)).toContain(
-      'too large for the gateway (upstream.maxBody is 20000 bytes, and it has more)',
+      'too large for the gateway (upstream.maxEvent is 20000 bytes, and it has more)',
     );
     const byEvent = await expectFailure(asEvent, 'upstream_protocol_error');
     expect(messageOf(byEvent)).toContain(
@@ -71,7 +71,7 @@ describe('JSON', () => {
     );
   });
 
-  // Rule limits-3: A JSON body is read up to `upstream.maxBody` (32 MiB by default) and an event up to
+  // Rule limits-3: A JSON body and an event are read up to
   // `upstream.maxEvent` (32 MiB), over as many lines as it has; then the connection is cut (an event over HTTP+SSE is
   // discarded instead). What a result holds is not judged: a member `__proto__` reaches the client as it came. JSON nested
   // deeper than 1000 levels is not a reply, and the client is told that limit.

@@ -3,8 +3,7 @@ import { expect, test } from 'vitest';
 import { InputKeys, type InputKeyOptions } from '../../../../src/calls/call/input-keys.ts';
 import { inputKey, serverRequestId } from '../../../../src/protocol/ids.ts';
 
-const PLAIN: InputKeyOptions = { names: [], fromStringIds: false, revealsSession: () => false };
-const FROM_IDS: InputKeyOptions = { ...PLAIN, fromStringIds: true };
+const PLAIN: InputKeyOptions = { names: [], revealsSession: () => false };
 const id = serverRequestId;
 
 // Rule shown-5.
@@ -19,32 +18,28 @@ test('keys say the kind and count over the whole call', () => {
   ]).toEqual(['elicitation-1', 'elicitation-2', 'sampling-1', 'roots-1', 'sampling-2']);
 });
 
-test('the upstream’s own ids are not shown unless that was chosen', () => {
-  expect(new InputKeys().next('roots', id('secret-session-1'), PLAIN).key).toBe('roots-1');
-});
-
 // Rule shown-5.
-test('a plain name that the upstream uses as an id is the key where that was chosen', () => {
-  expect(new InputKeys().next('roots', id('user_name'), FROM_IDS).key).toBe('user_name');
+test('a plain name that the upstream uses as an id is the key', () => {
+  expect(new InputKeys().next('roots', id('user_name'), PLAIN).key).toBe('user_name');
 });
 
 // Rule shown-5.
 test.each([7, '7', '', 'a b', '-a', 'a/b', 'ä', 'x'.repeat(65)])(
   'the id %j is no plain name',
   (value) => {
-    expect(new InputKeys().next('roots', id(value), FROM_IDS).key).toBe('roots-1');
+    expect(new InputKeys().next('roots', id(value), PLAIN).key).toBe('roots-1');
   },
 );
 
 // Rule shown-6.
 test('an id that is built from the session id is never shown: the session id is a credential', () => {
-  const options = { ...FROM_IDS, revealsSession: (text: string) => text.includes('s3cret') };
+  const options = { ...PLAIN, revealsSession: (text: string) => text.includes('s3cret') };
   expect(new InputKeys().next('roots', id('s3cret-0'), options).key).toBe('roots-1');
 });
 
 // Rule shown-5.
 test('the operator’s names are given in the order of asking, before any other', () => {
-  const options = { ...FROM_IDS, names: ['first', 'second'] };
+  const options = { ...PLAIN, names: ['first', 'second'] };
   const keys = new InputKeys();
   expect([
     keys.next('roots', id('own'), options).key,
@@ -62,7 +57,7 @@ test('a key that another replica gave out is not given again', () => {
 // Rule shown-5 (MRTR, "Server Requirements" 2): A key is never used twice in a call, in whatever round and on
 // whatever replica. It is one of the names in `questions.keyNames` for this tool, in the order of asking;
 // else the server’s own request id, where that is a text of 1 to 64 letters, digits, `_`, `.` and `-` that
-// begins with a letter or `_` (`questions.keysFromStringIds`, on by default); else a count such as
+// begins with a letter or `_`; else a count such as
 // `elicitation-1`, `sampling-1`, `roots-1`.
 test('no key is given twice in a call, whatever names, ids and kinds come (MRTR, "Input Requests")', () => {
   const name = fc.constantFrom('a', 'elicitation-1', 'elicitation-2', 'roots-1', 'sampling-1');
@@ -72,12 +67,12 @@ test('no key is given twice in a call, whatever names, ids and kinds come (MRTR,
     taken: fc.boolean(),
   });
   fc.assert(
-    fc.property(fc.array(asked), fc.array(name), fc.boolean(), (asks, names, fromStringIds) => {
+    fc.property(fc.array(asked), fc.array(name), (asks, names) => {
       const keys = new InputKeys();
       const given = new Set<string>();
       for (const ask of asks) {
         const own = ask.id === null ? null : id(ask.id);
-        const { key, isNamed } = keys.next(ask.kind, own, { ...PLAIN, names, fromStringIds });
+        const { key, isNamed } = keys.next(ask.kind, own, { ...PLAIN, names });
         expect(!isNamed || [...names, ask.id].some((one) => one === key)).toBe(true);
         expect(given).not.toContain(key);
         given.add(key);

@@ -18,7 +18,7 @@ const ALL: ClientProfile = {
   roots: true,
   extensions: {},
 };
-const OPTIONS = { names: [], fromStringIds: false, revealsSession: () => false };
+const OPTIONS = { names: [], revealsSession: () => false };
 const FORM = {
   message: 'm',
   requestedSchema: { type: 'object', properties: { n: { enum: [1, 2] } } },
@@ -47,7 +47,7 @@ function three() {
   const questions = new Questions(OPTIONS);
   const requests = [
     open(questions, 0, 'roots/list'),
-    open(questions, 'q', 'elicitation/create', FORM),
+    open(questions, 'q?', 'elicitation/create', FORM),
     open(questions, 5, 'sampling/createMessage', SAMPLING),
   ];
   return { questions, requests, keys: requests.map(({ key }) => key) };
@@ -71,7 +71,7 @@ describe('asking', () => {
   // Rule questions-7 (2025-11-25 basic, "Requests"): Ids of questions keep their type, and 0 is an id. One
   // that is sent again on its stream, when that is resumed, is the same question and is asked once.
   test('keeps the server’s id with its type, zero included', () => {
-    expect(three().requests.map(({ id }) => id)).toEqual([0, 'q', 5]);
+    expect(three().requests.map(({ id }) => id)).toEqual([0, 'q?', 5]);
   });
 
   // Rule undeclared-2.

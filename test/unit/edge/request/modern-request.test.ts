@@ -1,10 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ReadRequest } from '../../../../src/edge/request/message.ts';
-import {
-  readModernRequest,
-  type RequestPolicy,
-} from '../../../../src/edge/request/modern-request.ts';
+import { readModernRequest, type EraPolicy } from '../../../../src/edge/request/modern-request.ts';
 import { refusalBody } from '../../../../src/edge/response-writer.ts';
 import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
 import { arbitraryJson, arbitraryJsonObject, objectsOf } from '../../../fixtures/arbitrary/json.ts';
@@ -16,10 +13,9 @@ const INFO = 'io.modelcontextprotocol/clientInfo';
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const MODERN = '2026-07-28';
 
-const policy: RequestPolicy = {
+const policy: EraPolicy = {
   legacyClients: 'reject',
   supportedVersions: () => [MODERN],
-  maxJsonDepth: 16,
 };
 
 const META: JsonObject = { [VERSION]: MODERN, [CAPABILITIES]: {} };
@@ -40,7 +36,7 @@ interface Change {
   /** A header that stands there once more. */
   readonly again?: readonly [string, string];
   readonly body?: string;
-  readonly policy?: Partial<RequestPolicy>;
+  readonly policy?: Partial<EraPolicy>;
 }
 
 /** A call that passes, but for what is changed. */
@@ -153,7 +149,7 @@ describe('each step refuses with its own status and code', () => {
     ['a compressed body', { headers: { 'Content-Encoding': 'gzip' } }, [415, -32600, 'no id']],
     ['an answer in neither form', { headers: { Accept: 'text/html' } }, [406, -32600, 'no id']],
     ['a body that is no JSON', { body: '{' }, [400, -32700, 'no id']],
-    ['a body nested too deep', { body: '['.repeat(17) }, [400, -32600, 'no id']],
+    ['a body nested too deep', { body: '['.repeat(65) }, [400, -32600, 'no id']],
     ['a list of messages', { body: '[]' }, [400, -32600, 'no id']],
     ['another JSON-RPC version', { message: { jsonrpc: '1.0' } }, [400, -32600, 7]],
     ['a method that is not a string', { message: { method: 5 } }, [400, -32600, 7]],
@@ -431,7 +427,7 @@ describe('whatever comes', () => {
   test('a valid call comes through with its arguments word for word', () => {
     fc.assert(
       fc.property(arbitraryJsonObject, (args) => {
-        const { params } = accepted({ params: { arguments: args }, policy: { maxJsonDepth: 64 } });
+        const { params } = accepted({ params: { arguments: args } });
         expect(params['arguments']).toEqual(args);
       }),
     );
