@@ -1,5 +1,6 @@
 /** Answers of a task that the server refuses for the credentials of the caller. */
 import { expect, test } from 'vitest';
+import { systemClock, type Clock } from '../../../src/lib/clock.ts';
 import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { aboutTask, callForTask, untilTask } from '../../fixtures/clients/task-client.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
@@ -9,12 +10,12 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 const FORM = { message: 'Name?', requestedSchema: { type: 'object', properties: {} } };
 const ACCEPT = { action: 'accept', content: {} };
 
-async function testbed(...[onCall, more]: Parameters<typeof legacyServer>) {
+async function testbed(clock: Clock, ...[onCall, more]: Parameters<typeof legacyServer>) {
   const server = await legacyServer(onCall, more);
   stopAfterTest(() => server.stop());
   const { url, close } = await startTestGateway(server.url, {
     transport: 'streamable-http',
-    clock: hurriedClock(50),
+    clock,
     tasks: { promote: 'interactive' },
   });
   stopAfterTest(close);
@@ -34,6 +35,7 @@ test('can be given again when the server takes them', async () => {
   let finish = () => {};
   let answers = 0;
   const { answer, until } = await testbed(
+    systemClock,
     ({ body }, response) => {
       const stream = eventStream(response);
       const send = (message: object) => stream.send({ jsonrpc: '2.0', ...message });
@@ -56,7 +58,7 @@ test('can be given again when the server takes them', async () => {
 // Rule promoted-21.
 test('fail the task if the call has ended with them, and say why', async () => {
   let calls = 0;
-  const { answer, until } = await testbed(({ body }, response) => {
+  const { answer, until } = await testbed(hurriedClock(20), ({ body }, response) => {
     calls += 1;
     if (calls > 1) return void response.writeHead(401).end();
     eventStream(response).send({ jsonrpc: '2.0', id: body.id, error: URL_NEEDED });

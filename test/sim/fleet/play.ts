@@ -29,7 +29,7 @@ export interface Played {
 const CLOSE_WITHIN_MS = 15_000;
 const SETTLE_MS = 75_000;
 /** So long the last outcomes are kept. */
-const REDELIVER_MS = 31_000;
+const REDELIVER_MS = 121_000;
 /** How long after the last call was begun faults can still strike. */
 const HEAL_AFTER_MS = 25_000;
 /** One request in so many goes to a replica that is frozen or drains, as a balancer sees that late. */

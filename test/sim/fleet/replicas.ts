@@ -49,7 +49,6 @@ function settings({ relay, server: { transport }, gateway }: ReplicaOptions): st
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s' },
         tasks: { promote: 'interactive', after: '2s', ttl: '70s' },
-        // Over when a run ends.
         parking: { ttl: '30s', release },
         sessions: {
           concurrency,
