@@ -43,7 +43,8 @@ export function checkOutcomes(
     const problem = problemOf(report);
     if (problem !== null && mustSucceed(history, report)) violate(6, `${name} ${problem}`);
     if (!isUndisturbed(history)) continue;
-    if (waitsInVain(journal, name)) violate(6, `${name} waits in vain for an answer`);
+    const isLost = history.server.endsStandalone && !asksOnItsStream(call.tool);
+    if (!isLost && waitsInVain(journal, name)) violate(6, `${name} waits in vain for an answer`);
     const again = journal.count('answered again', name);
     if (again > 0) violate(5, `${name} got ${again} answers too many`);
     if (call.habits.leavesAfterMs !== null && !isOverOrAsked(journal, name)) {
