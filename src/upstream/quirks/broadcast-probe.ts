@@ -1,6 +1,7 @@
 /**
- * A session over HTTP+SSE that no caller uses: a message of another session that it receives is a
- * broadcast. A stream keeps its order, so the reply to a ping comes after all earlier broadcasts.
+ * Bridges from stdio to HTTP+SSE can send each message to all sessions. To find that out, the gateway has a session that no
+ * caller uses: a message of another session that it receives is a broadcast. A stream keeps its order, so the reply to a ping
+ * comes after all earlier broadcasts.
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { BroadcastDetector } from '../discovery/broadcast-detector.ts';

@@ -1,6 +1,6 @@
 /**
  * Whether a server can have one session only. The operator says so, or the server shows it: it refuses or breaks off each
- * session that is opened beside another one, and accepts it alone.
+ * session that is opened beside another one, and accepts it alone. That of mcp-server-kubernetes over HTTP+SSE breaks it off.
  */
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { isRefusal } from '../discovery/detection.ts';
