@@ -3,12 +3,15 @@
  * prints what both ends saw.
  */
 import { CONVERSATIONS, type Stage } from './network/conversations.ts';
+import { PROCESS_CONVERSATIONS } from './processes/conversations.ts';
+import { PROGRAMS, type ProgramName } from './processes/programs.ts';
 
 const [where, seed = '1', order] = process.argv.slice(2);
+const ALL = { ...CONVERSATIONS, ...PROCESS_CONVERSATIONS };
 
 async function inKernel(): Promise<void> {
   const seen: Record<string, string[]> = {};
-  for (const [title, talk] of Object.entries(CONVERSATIONS)) {
+  for (const [title, talk] of Object.entries(ALL)) {
     await talk(stage((seen[title] = []), (ms) => new Promise((done) => setTimeout(done, ms))));
   }
   print({ seen });
@@ -18,13 +21,19 @@ async function inModel(): Promise<void> {
   const { Simulation } = await import('./engine/simulation.ts');
   await import('./engine/pins.ts');
   await import('./network/tcp-model.ts');
+  const { processes } = await import('./processes/process-model.ts');
+  const { runInShell } = await import('./processes/shell.ts');
   setImmediate(() => {
     const seen: Record<string, string[]> = {};
     const digests: Record<string, string> = {};
-    const talks = Object.entries(CONVERSATIONS);
+    const talks = Object.entries(ALL);
     for (const [title, talk] of order === 'reversed' ? talks.reverse() : talks) {
       const simulated = new Simulation(`${seed}:${title}`);
-      simulated.run(() => talk(stage((seen[title] = []), (ms) => simulated.sleep(ms))));
+      simulated.run(() => {
+        processes().run = (start) =>
+          runInShell(start, (_command, [, name = '']) => PROGRAMS[name as ProgramName]);
+        return talk(stage((seen[title] = []), (ms) => simulated.sleep(ms)));
+      });
       digests[title] = simulated.digest();
     }
     print({ seen, digests });

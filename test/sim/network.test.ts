@@ -1,8 +1,9 @@
-/** The network of the simulation beside the kernel's, and that a seed says all that happens in it. */
+/** The network and the processes of the simulation beside the kernel's, and that a seed says all that happens in it. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { CONVERSATIONS } from './network/conversations.ts';
+import { PROCESS_CONVERSATIONS } from './processes/conversations.ts';
 
 interface Result {
   readonly seen: Record<string, string[]>;
@@ -21,14 +22,10 @@ async function talk(words: string[], options: string[] = []): Promise<Result> {
   return JSON.parse(stdout) as Result;
 }
 
-/** What each end saw, in its order. Which of two ends sees something first is not the same twice in the kernel either. */
-function byEnd(lines: readonly string[] = []): Record<string, string[]> {
-  const end = (line: string) => /^(client|server) /.exec(line)?.[1] ?? 'both';
-  return {
-    client: lines.filter((line) => end(line) === 'client'),
-    server: lines.filter((line) => end(line) === 'server'),
-    both: lines.filter((line) => end(line) === 'both'),
-  };
+/** What each end saw, in its order, and what came from each file of a process. Which of two ends sees something first is not the same twice in the kernel either. */
+function byEnd(lines: readonly string[] = []): Partial<Record<string, string[]>> {
+  const end = (line: string) => /^(client|server|output|error-output) /.exec(line)?.[1] ?? 'both';
+  return Object.groupBy(lines, end);
 }
 
 describe('the network of the simulation', () => {
@@ -40,11 +37,14 @@ describe('the network of the simulation', () => {
     for (const seed of SEEDS) models.push(await talk(['model', seed]));
   });
 
-  test.each(Object.keys(CONVERSATIONS))('as in the kernel: %s', (title) => {
-    const expected = byEnd(kernel.seen[title]);
-    expect(kernel.seen[title]).not.toEqual([]);
-    for (const model of models) expect(byEnd(model.seen[title])).toEqual(expected);
-  });
+  test.each(Object.keys({ ...CONVERSATIONS, ...PROCESS_CONVERSATIONS }))(
+    'as in the kernel: %s',
+    (title) => {
+      const expected = byEnd(kernel.seen[title]);
+      expect(kernel.seen[title]).not.toEqual([]);
+      for (const model of models) expect(byEnd(model.seen[title])).toEqual(expected);
+    },
+  );
 
   test('one seed gives one log: in another process, in another order, with another heap', async () => {
     const again = await talk(['model', '1', 'reversed'], ['--max-semi-space-size=1']);

@@ -20,6 +20,20 @@ export interface TimerList {
   readonly _idlePrev: NodeTimer | TimerList | null;
 }
 
+/** A handle of a child process, as `node:child_process` uses it; `onexit` is set by that. */
+export interface ProcessHandle {
+  pid: number;
+  onexit(code: number, signal: string | null): void;
+}
+
+/** What a child process gets for each of its files. */
+export interface ChildFile {
+  readonly type: string;
+  /** Of a pipe: the end of its parent. */
+  readonly handle?: Handle;
+  readonly ipc?: boolean;
+}
+
 export interface NodeTimer {
   readonly _idleStart: number;
   readonly _idlePrev: NodeTimer | TimerList | null;
@@ -62,6 +76,8 @@ interface Internals {
     };
     readonly constants: { readonly SOCKET: number };
   };
+  readonly pipes: { readonly Pipe: { readonly prototype: Record<string, unknown> } };
+  readonly processes: { readonly Process: { readonly prototype: Record<string, unknown> } };
   readonly streams: Record<
     'kReadBytesOrError' | 'kArrayBufferOffset' | 'kBytesWritten' | 'kLastWriteWasAsync',
     number
@@ -74,7 +90,8 @@ interface Internals {
     | 'UV_EPIPE'
     | 'UV_ECANCELED'
     | 'UV_EINVAL'
-    | 'UV_ENOTCONN',
+    | 'UV_ENOTCONN'
+    | 'UV_ESRCH',
     number
   >;
   /** Where a handle has its socket or server. */
@@ -88,6 +105,11 @@ interface Internals {
   readonly asyncFrame: symbol;
   runNextTicks(): void;
 }
+
+/** What `process.kill` calls. @returns 0 or the code of an error */
+type Kill = (pid: number, signal: number) => number;
+
+export const hostProcess = process as unknown as { _kill: Kill; readonly _tickCallback: unknown };
 
 const NAMES_OF_TIMERS = [
   '_idleStart',
@@ -105,6 +127,8 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   asyncHooks: ['symbols'],
   undiciTimers: ['reset', 'setFastTimeout'],
   tcp: ['TCP', 'constants'],
+  pipes: ['Pipe'],
+  processes: ['Process'],
   streams: [
     'streamBaseState',
     'kReadBytesOrError',
@@ -119,6 +143,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
     'UV_EADDRINUSE',
     'UV_EPIPE',
     'UV_ECANCELED',
+    'UV_ESRCH',
   ],
 };
 
@@ -131,14 +156,17 @@ function load(): Internals {
     timers: internalBinding('timers'),
     timerLists: require('internal/timers'),
     tcp: internalBinding('tcp_wrap'),
+    pipes: internalBinding('pipe_wrap'),
+    processes: internalBinding('process_wrap'),
     streams: internalBinding('stream_wrap'),
     codes: internalBinding('uv'),
     asyncHooks: require('internal/async_hooks'),
     undiciTimers: require('undici/lib/util/timers.js'),
     asyncFrame: asyncFrameSymbol(),
-    runNextTicks: (process as unknown as { _tickCallback?: unknown })._tickCallback,
+    runNextTicks: hostProcess._tickCallback,
   };
   if (typeof parts['runNextTicks'] !== 'function') throw new Error(moved('process._tickCallback'));
+  if (typeof hostProcess._kill !== 'function') throw new Error(moved('process._kill'));
   for (const [part, names] of Object.entries(NAMES)) {
     for (const name of names) {
       if ((parts[part] as Record<string, unknown>)[name] === undefined)

@@ -35,8 +35,16 @@ const OF_STORE = [
   'store-clock',
   'store-poisoned',
 ] as const;
+/** What happens to the process of a server over stdio. */
+const OF_PROCESSES = [
+  'process-dies',
+  'process-dies-in-line',
+  'process-hangs',
+  'process-writes-garbage',
+  'process-writes-errors',
+] as const;
 const FAULTS = [...OF_REPLICAS, ...OF_LINKS, ...OF_STORE] as const;
-export type FaultKind = (typeof FAULTS)[number];
+export type FaultKind = (typeof FAULTS)[number] | (typeof OF_PROCESSES)[number];
 type Some<Item> = readonly [Item, ...Item[]];
 const PARTS = ['redis', 'server', 'client', 'replica'] as const;
 
@@ -75,17 +83,31 @@ const RESTARTS_MS = [10, 1_500, 6_000] as const;
 const ENDS = ['kill', 'vanish', 'drain'] as const;
 const ANY_ONE_IN = 3;
 
-export function faultsOf(seed: number, replicas: number, counts: FaultCounts): PlannedFault[] {
+export function faultsOf(
+  seed: number,
+  { replicas, isOverStdio }: { replicas: number; isOverStdio: boolean },
+  counts: FaultCounts,
+): PlannedFault[] {
   const name = `faults:${seed}`;
   const { latestNth } = counts;
   // Some fleets are only killed and drained, others see everything.
-  const kinds = choose<Some<FaultKind>>(`${name}:kinds`, [
-    ['kill', 'drain', 'freeze'],
-    [...OF_REPLICAS],
-    [...OF_REPLICAS, ...OF_LINKS],
-    [...OF_STORE, 'kill', 'freeze'],
-    [...FAULTS],
-  ]);
+  const ofProcesses: Some<Some<FaultKind>> = [
+    OF_PROCESSES,
+    [...OF_PROCESSES, 'kill', 'drain', 'freeze'],
+    [...OF_PROCESSES, ...FAULTS],
+  ];
+  const kinds = choose<Some<FaultKind>>(
+    `${name}:kinds`,
+    isOverStdio
+      ? ofProcesses
+      : [
+          ['kill', 'drain', 'freeze'],
+          [...OF_REPLICAS],
+          [...OF_REPLICAS, ...OF_LINKS],
+          [...OF_STORE, 'kill', 'freeze'],
+          [...FAULTS],
+        ],
+  );
   const count = below(`${name}:count`, counts.below);
   const faults = Array.from({ length: count + counts.restarts }, (_, id): PlannedFault => {
     const fault = `${name}:${id}`;
@@ -118,6 +140,11 @@ function faultOf(
 /** Whether a replica is gone after it. */
 export function isEnd(kind: FaultKind): boolean {
   return (ENDS as readonly FaultKind[]).includes(kind);
+}
+
+/** Whether it happens to a process of a server over stdio. */
+export function isOfProcess(kind: FaultKind): boolean {
+  return (OF_PROCESSES as readonly FaultKind[]).includes(kind);
 }
 
 /** Whether the store may have lost what it had acknowledged. */

@@ -76,6 +76,8 @@ export interface SizeOfHistory {
   readonly size?: keyof typeof SIZES;
 }
 
+/** Each has its own process over stdio, and often one call in it. */
+const MANY_CALLERS: Some<string> = ['ada', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace'];
 /** The number of the first of the last calls. */
 const LAST_CALLS = 1_000;
 const LISTENERS: Some<readonly string[]> = [[], ['ada'], ['ada', 'ada', 'bob']];
@@ -88,18 +90,22 @@ const PATIENCE_MS = [PATIENT_MS, PATIENT_MS, 5_000, 8_000] as const;
 
 export function historyOf(
   seed: number,
-  { replicas = 3, size = 'short' }: SizeOfHistory = {},
+  { replicas: most = 3, size = 'short' }: SizeOfHistory = {},
 ): History {
   const name = `history:${seed}`;
   const { calls: count, gapMs, callers, faults }: Size = SIZES[size];
   // A history has few kinds of calls, so that each of them often meets itself and each other.
   const server = traitsOf(seed);
+  const isOverStdio = server.transport === 'stdio';
+  // Nothing moves from one process to another there, so that one is enough for most of what can happen.
+  const isSmall = isOverStdio && size === 'short';
+  const replicas = isSmall ? 1 + below(`${name}:replicas`, most) : most;
   const gateway = settingsOf(seed);
   const tools = toolsOf(server);
   const tool = (nth: number) => choose(`${name}:tool:${nth}`, tools);
   const kinds: KindsOfCalls = {
     tools: [tool(0), tool(1), tool(2)],
-    callers: choose(`${name}:callers`, callers),
+    callers: choose(`${name}:callers`, isSmall ? [...callers, MANY_CALLERS] : callers),
     hasHabits: choose(`${name}:habits`, [true, false]),
     hasRepeats: gateway.release === 'never',
   };
@@ -118,7 +124,7 @@ export function historyOf(
     server,
     listeners: choose(`${name}:listeners`, LISTENERS),
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
-    faults: faultsOf(seed, replicas, faults),
+    faults: faultsOf(seed, { replicas, isOverStdio }, faults),
   };
 }
 
@@ -151,7 +157,7 @@ export function lastCallsOf({ calls, server }: History): PlannedCall[] {
     caller,
     atMs: 0,
     // What is asked beside a call can be that of one that was cancelled, and is declined then.
-    tool: server.transport === 'http-sse' ? 'plain' : 'turns',
+    tool: server.transport === 'streamable-http' ? 'turns' : 'plain',
     thinkMs: 0,
     workMs: 0,
     patienceMs: PATIENT_MS,

@@ -1,9 +1,10 @@
 /** What may become of the calls of a history, and of what they asked. */
 import type { Outcome } from './client.ts';
+import { isOfProcess } from './faults.ts';
 import { type History, PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Journal } from './servers/journal.ts';
 import { STANDALONE } from './servers/streamable-http.ts';
-import { asksOnItsStream } from './servers/tools.ts';
+import { asksNothing, asksOnItsStream } from './servers/tools.ts';
 
 /** What became of a call. */
 export interface CallReport {
@@ -41,7 +42,7 @@ export function checkOutcomes(
     }
     checkResult(report, violate);
     const problem = problemOf(report);
-    if (problem !== null && mustSucceed(history, report)) violate(6, `${name} ${problem}`);
+    if (problem !== null && mustSucceed(history, report, journal)) violate(6, `${name} ${problem}`);
     if (!isUndisturbed(history)) continue;
     const isLost = history.server.endsStandalone && !asksOnItsStream(call.tool);
     if (!isLost && waitsInVain(journal, name)) violate(6, `${name} waits in vain for an answer`);
@@ -138,8 +139,10 @@ function problemOf({ call, end }: CallReport): string | null {
 }
 
 /** Whether a call must have its result: its server has all, and its client can come back. */
-function mustSucceed(history: History, { call, rounds }: CallReport): boolean {
+function mustSucceed(history: History, report: CallReport, journal: Journal): boolean {
   const { server, faults } = history;
+  const { call, rounds } = report;
+  if (server.transport === 'stdio') return mustSucceedOverStdio(history, report, journal);
   const isOwn = server.transport === 'streamable-http' && asksOnItsStream(call.tool);
   if (!isUndisturbed(history)) {
     // Whoever was shown a question can go on at another replica.
@@ -148,6 +151,23 @@ function mustSucceed(history: History, { call, rounds }: CallReport): boolean {
   }
   // Of several calls that go on at once, nobody can say which one asked beside them; one whose client has left may still ask.
   return isOwn || (isAlone(history, call.caller) && !server.endsStandalone);
+}
+
+/**
+ * Over stdio a call is lost with its process, and with nothing else. What asks nothing, or has nobody beside it, has its result
+ * as long as its process lives and is not stopped.
+ */
+function mustSucceedOverStdio(
+  history: History,
+  { call, name }: CallReport,
+  journal: Journal,
+): boolean {
+  const isGentle = history.faults.every(
+    ({ kind }) => isOfProcess(kind) && kind !== 'process-hangs',
+  );
+  const isBegun = history.faults.length === 0 || journal.count('called', name) > 0;
+  const isTold = asksNothing(call.tool) || isAlone(history, call.caller);
+  return isGentle && isBegun && isTold && journal.count('forgotten', name) === 0;
 }
 
 function isAlone({ calls }: History, caller: string): boolean {

@@ -2,6 +2,8 @@
 import { below } from '../engine/random.ts';
 import { Simulation } from '../engine/simulation.ts';
 import { network } from '../network/tcp-model.ts';
+import { processes } from '../processes/process-model.ts';
+import { runInShell } from '../processes/shell.ts';
 import { RedisModel } from '../store/redis-model.ts';
 import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
@@ -13,6 +15,9 @@ import { emptyPool, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
 import { startServer } from './servers/listener.ts';
 import { issueTokens } from './tokens.ts';
+import type { Changing } from './servers/requests.ts';
+import type { ServerOptions } from './servers/sessions.ts';
+import { StdioServers } from './servers/stdio.ts';
 import { Strikes } from './strikes.ts';
 
 export interface Played {
@@ -80,7 +85,7 @@ class Fleet {
     const workMs = (call: string) => calls.find(({ id }) => nameOf(id) === call)?.workMs ?? 0;
     const takesTokens = gateway.identity === 'jwt-forwarded';
     const options = { traits, takesTokens, journal: this.#journal, workMs };
-    const server = simulated.as('server', () => startServer(PORTS.upstream, options));
+    const server = simulated.as('server', () => startAny(options));
     for (const replica of this.#replicas) await replica.start();
     this.#beginMs = simulated.nowMs;
     const tell = (what: string) => this.#tell(what);
@@ -179,6 +184,11 @@ class Fleet {
       const timers = this.#simulated.timersOf(name) + replica.timers;
       if (timers > 0) this.checker.break(7, `${name} has closed, and has ${timers} timers`);
     }
+    const names = new Set([...closed].map(({ name }) => name));
+    const isOver = (name: string) => names.has(name) || this.#simulated.isDead(name);
+    for (const { main, parent } of processes().outliving(isOver)) {
+      this.checker.break(7, `${main.name} outlives ${parent}, which started it`);
+    }
   }
 
   /** A balancer sees late that a replica is frozen or drains. */
@@ -203,4 +213,12 @@ class Fleet {
     this.story.push(`${seconds.toFixed(2).padStart(6)} s  ${what}`);
     this.#simulated.log(`story: ${what}`);
   }
+}
+
+/** Starts a server, or says what is started where a gateway starts processes. */
+function startAny(options: ServerOptions): Changing {
+  if (options.traits.transport !== 'stdio') return startServer(PORTS.upstream, options);
+  const servers = new StdioServers(options);
+  processes().run = (start) => runInShell(start, () => (self) => servers.serve(self));
+  return servers;
 }

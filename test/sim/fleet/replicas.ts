@@ -42,10 +42,13 @@ function settings({ relay, server: { transport }, gateway }: ReplicaOptions): st
       {
         id: 'mcp',
         path: '/mcp',
-        upstream: {
-          url: `http://127.0.0.1:${PORTS.upstream}/${path}`,
-          ...(identity === 'jwt-forwarded' && { authorization: 'forward' }),
-        },
+        upstream:
+          transport === 'stdio'
+            ? { command: 'simulated' }
+            : {
+                url: `http://127.0.0.1:${PORTS.upstream}/${path}`,
+                ...(identity === 'jwt-forwarded' && { authorization: 'forward' }),
+              },
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s' },
         tasks: { promote: 'interactive', after: '2s', ttl: '70s' },

@@ -5,7 +5,9 @@ import { EVERYWHERE } from '../network/links.ts';
 import { placeOf } from '../network/places.ts';
 import { network } from '../network/tcp-model.ts';
 import type { RedisModel } from '../store/redis-model.ts';
-import { isEnd, type Moment, type PlannedFault } from './faults.ts';
+import { processes } from '../processes/process-model.ts';
+import { isEnd, isOfProcess, type Moment, type PlannedFault } from './faults.ts';
+import { strikeProcess } from './process-strikes.ts';
 import type { Replica } from './replicas.ts';
 
 interface Parts {
@@ -76,6 +78,7 @@ export class Strikes {
     const replica = this.#victim(fault, here);
     if (fault.kind.startsWith('store-')) this.#strikeStore(fault);
     else if (replica === null) return;
+    else if (isOfProcess(fault.kind)) this.#strikeProcess(fault, replica);
     else if (isEnd(fault.kind)) this.#endReplica(fault, replica);
     else if (fault.kind === 'freeze') this.#freeze(fault, replica);
     else if (fault.kind === 'clock') this.#stepClock(fault, replica.name);
@@ -100,6 +103,9 @@ export class Strikes {
     }
     const gone = () => {
       simulation().kill(name);
+      // The machine is gone, with all that runs there.
+      if (kind === 'vanish')
+        for (const group of processes().childrenOf(name)) group.signal('SIGKILL');
       this.#note();
       if (restartMs === null) return;
       simulation().after(restartMs, () => this.#restart(fault, replica), FAULTS);
@@ -133,6 +139,16 @@ export class Strikes {
     const aheadMs = this.#below(id, 'step', 2) === 0 ? stepMs : -stepMs;
     this.#parts.tell(`clock: ${name} ${aheadMs} ms`);
     simulation().setClockAhead(name, aheadMs);
+  }
+
+  /** Strikes one of the processes that a gateway has started. */
+  #strikeProcess({ id, kind, forMs }: PlannedFault, { name, place }: Replica): void {
+    const started = processes().childrenOf(name);
+    const struck = started[this.#below(id, 'process', started.length)];
+    if (struck === undefined) return;
+    this.#parts.tell(`${kind}: ${struck.main.name}`);
+    strikeProcess(kind, struck.main, (end) => this.#endAfter(forMs, place, end));
+    this.#note();
   }
 
   #strikeLink({ id, kind, between, forMs }: PlannedFault, place: string): void {

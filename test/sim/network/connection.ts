@@ -37,6 +37,8 @@ export class Connection {
   peer: Connection | null = null;
   isReading = false;
   isClosed = false;
+  /** Whether it is a pipe: who writes to one sees at once that nobody reads it any more. */
+  readonly isPipe: boolean;
   /** Whether the other end has ended: `told` when the reader knows. */
   #end: 'open' | 'ended' | 'reset' | 'told' = 'open';
   #hasShutDown = false;
@@ -52,10 +54,11 @@ export class Connection {
   /** How much of that should have arrived, and waits until the way is whole. */
   #overdue = 0;
 
-  constructor(handle: Handle, owner: string, links: Links) {
+  constructor(handle: Handle, owner: string, links: Links, isPipe = false) {
     this.handle = handle;
     this.owner = owner;
     this.#links = links;
+    this.isPipe = isPipe;
   }
 
   /** When the next thing of this end arrives: never before what was sent earlier. */
@@ -73,6 +76,7 @@ export class Connection {
   /** @returns the error, or whether all is on its way (`sent`) or `onSent` says so later */
   write(bytes: Buffer, onSent: (status: number) => void): number | 'sent' | 'waits' {
     if (this.peer === null || this.#hasShutDown) return codes.UV_EPIPE;
+    if (this.isPipe && this.peer.isClosed) return codes.UV_EPIPE;
     this.#writes.push({ bytes, onSent });
     this.#send();
     if (this.#writes.length > 0) return 'waits';
@@ -97,8 +101,16 @@ export class Connection {
       simulation().after(0, () => onSent(codes.UV_ECANCELED), this.owner);
     }
     if (peer === null || peer.isClosed) return;
-    const resets = isReset || this.#unread.length > 0;
+    if (peer.isPipe) peer.#failWrites();
+    const resets = !peer.isPipe && (isReset || this.#unread.length > 0);
     this.#transmit(() => peer.#endWith(resets ? 'reset' : 'ended'));
+  }
+
+  /** Nobody reads a pipe any more. */
+  #failWrites(): void {
+    for (const { onSent } of this.#writes.splice(0)) {
+      simulation().after(0, () => onSent(codes.UV_EPIPE), this.owner);
+    }
   }
 
   #transmit(arrive: () => void): void {
@@ -153,7 +165,7 @@ export class Connection {
   #arrive(piece: Buffer): void {
     if (this.isClosed) {
       const { peer } = this;
-      if (peer === null || peer.isClosed) return;
+      if (peer === null || peer.isClosed || this.isPipe) return;
       this.#transmit(() => peer.#endWith('reset'));
       return;
     }

@@ -8,7 +8,7 @@ export interface Stage {
   wait(ms: number): Promise<void>;
 }
 
-type Conversation = (stage: Stage) => Promise<void>;
+export type Conversation = (stage: Stage) => Promise<void>;
 type Talk = (client: Socket, server: Socket, stage: Stage) => Promise<void> | void;
 
 const LONG_ENOUGH_MS = 60;

@@ -107,6 +107,37 @@ function connectionOf(handle: Handle): Connection {
   return found;
 }
 
+/**
+ * Makes `near` one end of a pipe, and returns the other one. No fault of the network concerns it.
+ * @param name its own
+ */
+export function openPipe(name: string, near: Handle, ends: { near: string; far: string }): Handle {
+  const handle = new tcp.TCP(tcp.constants.SOCKET);
+  const links = new Links();
+  const [here, there] = [
+    new Connection(near, ends.near, links, true),
+    new Connection(handle, ends.far, links, true),
+  ];
+  Object.assign(here, { name, peer: there });
+  Object.assign(there, { name: `<${name}`, peer: here });
+  for (const connection of [here, there]) {
+    connections.set(connection.handle, connection);
+    network().connections.add(connection);
+  }
+  return handle;
+}
+
+/** Whether a handle is one of a simulation. */
+export function isSimulated(handle: Handle): boolean {
+  return connections.has(handle);
+}
+
+/** When what these processes did before has arrived at the other ends of their connections. */
+export function allArrivedMs(owners: ReadonlySet<string>): number {
+  const own = [...network().connections].filter(({ owner }) => owners.has(owner));
+  return Math.max(simulation().nowMs, ...own.map((connection) => connection.arrivalMs()));
+}
+
 function bind(this: Handle, address: string, port: number): number {
   connectionOf(this).local = { address, port: port === 0 ? network().next++ : port };
   return 0;
@@ -201,27 +232,11 @@ function writeText(encoding: BufferEncoding) {
 
 const nothing = (): number => 0;
 
-Object.assign(methods, {
-  // Else the HTTP parser reads from the real handle.
-  isStreamBase: undefined,
-  setNoDelay: nothing,
-  setKeepAlive: nothing,
-  setTypeOfService: nothing,
-  setBlocking: nothing,
+/** What handles of TCP and of pipes have. */
+export const streamMethods = {
   ref: nothing,
   unref: nothing,
   hasRef: () => true,
-  bind,
-  bind6: bind,
-  listen,
-  connect,
-  connect6: connect,
-  getsockname(this: Handle, out: Record<string, unknown>) {
-    return tell(out, connectionOf(this).local, codes.UV_EINVAL);
-  },
-  getpeername(this: Handle, out: Record<string, unknown>) {
-    return tell(out, connectionOf(this).remote, codes.UV_ENOTCONN);
-  },
   readStart(this: Handle) {
     connectionOf(this).startReading();
     return 0;
@@ -246,6 +261,26 @@ Object.assign(methods, {
   },
   close(this: Handle, callback?: () => void) {
     close(this, false, callback);
+  },
+};
+
+Object.assign(methods, streamMethods, {
+  // Else the HTTP parser reads from the real handle.
+  isStreamBase: undefined,
+  setNoDelay: nothing,
+  setKeepAlive: nothing,
+  setTypeOfService: nothing,
+  setBlocking: nothing,
+  bind,
+  bind6: bind,
+  listen,
+  connect,
+  connect6: connect,
+  getsockname(this: Handle, out: Record<string, unknown>) {
+    return tell(out, connectionOf(this).local, codes.UV_EINVAL);
+  },
+  getpeername(this: Handle, out: Record<string, unknown>) {
+    return tell(out, connectionOf(this).remote, codes.UV_ENOTCONN);
   },
   reset(this: Handle, callback?: () => void) {
     close(this, true, callback);

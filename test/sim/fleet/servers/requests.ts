@@ -4,12 +4,15 @@ import { network } from '../../network/tcp-model.ts';
 import { readToken } from '../tokens.ts';
 import type { Json, Message } from './sessions.ts';
 
-export interface Requests {
+export interface Changing {
+  /** The tools of the server change. */
+  change(): void;
+}
+
+export interface Requests extends Changing {
   serve(request: IncomingMessage, response: ServerResponse, message: Message): void;
   /** Forgets all sessions. */
   forget(): void;
-  /** The tools change. */
-  change(): void;
 }
 
 export function replyWithJson(

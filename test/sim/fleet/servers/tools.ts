@@ -99,6 +99,11 @@ export function isTool(name: string): name is Tool {
   return Object.hasOwn(RUNS, name);
 }
 
+/** Whether a tool asks nothing. */
+export function asksNothing(tool: Tool): boolean {
+  return tool === 'plain' || tool === 'slow';
+}
+
 /** Whether all that a tool asks comes on the stream of its call. */
 export function asksOnItsStream(tool: Tool): boolean {
   return tool !== 'beside' && tool !== 'mixed';

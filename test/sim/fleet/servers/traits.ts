@@ -1,8 +1,8 @@
 /** What a simulated server is like. Each seed has one server, and draws what it does. */
-import { below } from '../../engine/random.ts';
+import { below, choose } from '../../engine/random.ts';
 
 export interface ServerTraits {
-  readonly transport: 'streamable-http' | 'http-sse';
+  readonly transport: 'streamable-http' | 'http-sse' | 'stdio';
   /** Whether its streams can be resumed: its events have ids, and it keeps them. */
   readonly hasStore: boolean;
   /** What becomes of a second standalone stream of a session. */
@@ -23,6 +23,10 @@ export interface ServerTraits {
   readonly holdsHeads: boolean;
   /** Whether it replies with JSON where it has nothing to ask. */
   readonly repliesWithJson: boolean;
+  /** Over stdio: how long a process goes on when its input has ended. It does not heed SIGTERM meanwhile. */
+  readonly lingersMs: number;
+  /** Over stdio: whether it writes what is no message. */
+  readonly writesLog: boolean;
 }
 
 export const PLAIN_SERVER: ServerTraits = {
@@ -37,8 +41,11 @@ export const PLAIN_SERVER: ServerTraits = {
   takesAnswersMs: 0,
   holdsHeads: false,
   repliesWithJson: false,
+  lingersMs: 0,
+  writesLog: false,
 };
 
+const LINGERS_MS = [0, 0, 700, 6_000] as const;
 const LONGEST_RUN_MS = 14_000;
 const SLOWEST_TAKING_MS = 1_500;
 const CONNECTION_MS = { least: 400, range: 4_000 } as const;
@@ -46,6 +53,17 @@ const CONNECTION_MS = { least: 400, range: 4_000 } as const;
 export function traitsOf(seed: number): ServerTraits {
   const number = (why: string, end: number) => below(`server:${seed}:${why}`, end);
   const oneIn = (count: number, why: string) => number(why, count) === 0;
+  if (oneIn(7, 'stdio')) {
+    return {
+      ...PLAIN_SERVER,
+      transport: 'stdio',
+      hasStore: false,
+      pings: oneIn(4, 'pings'),
+      repeats: oneIn(5, 'repeats'),
+      lingersMs: choose(`server:${seed}:lingers`, LINGERS_MS),
+      writesLog: oneIn(3, 'writes-log'),
+    };
+  }
   if (oneIn(3, 'plain')) return PLAIN_SERVER;
   const isOldest = oneIn(6, 'oldest');
   const hasStore = !isOldest && !oneIn(4, 'storeless');
@@ -64,6 +82,8 @@ export function traitsOf(seed: number): ServerTraits {
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
+    lingersMs: 0,
+    writesLog: false,
   };
 }
 
