@@ -151,13 +151,13 @@ export class Calls {
   }
 
   #serveNew(request: EdgeRequest, leg: Leg, id = this.#options.randomCallId()): Promise<CallReply> {
-    const refusal = this.#registry.refusal(false);
+    const refusal = this.#registry.refusal(request.caller.principalKey, false);
     if (refusal !== null) return Promise.resolve(failed(refusal));
     const mayReplay = this.#options.mayReplay(request);
     if (typeof mayReplay === 'boolean') return this.#start(request, leg, mayReplay, id);
     // That can take a while, in which other calls begin, or the client leaves.
     return mayReplay.then((allowed) => {
-      const laterRefusal = this.#registry.refusal(false);
+      const laterRefusal = this.#registry.refusal(request.caller.principalKey, false);
       if (laterRefusal !== null) return failed(laterRefusal);
       if (leg.closed.aborted) return failed(CALL_CANCELLED);
       return this.#start(request, leg, allowed, id);

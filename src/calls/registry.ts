@@ -35,6 +35,9 @@ export type ParkingLimit = Exclude<keyof CapacityLimits, 'maxRunningCalls'>;
  */
 export type CallUse = 'running' | 'answering' | 'parked' | 'released' | 'none';
 
+/** The part of running calls that is not for a principal that has half of them. */
+const PART_OF_OTHERS = 1 / 20;
+
 /** How many calls run and are parked, over all routes, and how many may. */
 export class Capacity {
   readonly #limits: () => CapacityLimits;
@@ -71,9 +74,12 @@ export class Capacity {
     return this.#running + parked - this.#answering;
   }
 
-  /** True if no further call may run. */
-  get isFull(): boolean {
-    return this.#counts.total('running') >= this.#limits().maxRunningCalls;
+  /** @returns true if one more call of this principal may run */
+  hasRoomToRun(principalKey: string): boolean {
+    const max = this.#limits().maxRunningCalls;
+    const isLarge = this.#counts.total(runningBy(principalKey)) >= max / 2;
+    const left = max - this.#counts.total('running');
+    return left > (isLarge ? Math.floor(max * PART_OF_OTHERS) : 0);
   }
 
   /** @returns true if one more call of this principal may be parked */
@@ -105,6 +111,7 @@ export class Capacity {
     if (isWork(use)) {
       this.#running += change;
       this.#counts.add('running', change);
+      this.#counts.add(runningBy(principalKey), change);
     }
     if (use === 'running') return;
     if (use === 'answering') this.#answering += change;
@@ -115,6 +122,10 @@ export class Capacity {
 
 function isWork(use: CallUse): boolean {
   return use === 'running' || use === 'answering';
+}
+
+function runningBy(principalKey: string): string {
+  return `running:${principalKey}`;
 }
 
 function parkedBy(principalKey: string): string {
@@ -221,9 +232,9 @@ export class CallRegistry<Call extends RegisteredCall> {
    * @param isRetry whether a retry begins it, as a replay
    * @returns the failure for its client, or `null` if it may begin
    */
-  refusal(isRetry: boolean): Failure | null {
+  refusal(principalKey: string, isRetry: boolean): Failure | null {
     if (this.phase !== 'open') return isRetry ? STOPPING_FOR_RETRY : STOPPING;
-    if (!this.#options.capacity.isFull) return null;
+    if (this.#options.capacity.hasRoomToRun(principalKey)) return null;
     this.#options.onFull();
     return isRetry ? OVERLOADED_FOR_RETRY : OVERLOADED;
   }

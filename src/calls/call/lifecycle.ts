@@ -102,7 +102,7 @@ export function replayCall(
   if (lost !== undefined && !onlyReplayHelps(lost)) return retryCall(lost, retry);
   // The client may have left while the owner was looked for. The lost call waits for its next retry.
   if (leg.closed.aborted) return Promise.resolve(failed(CALL_CANCELLED));
-  const refusal = registry.refusal(true);
+  const refusal = registry.refusal(request.caller.principalKey, true);
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
   const consumed = { round, answersDigest: answersDigest(inputResponses, inputErrors) };

@@ -28,7 +28,7 @@ export const limits = section({
   maxRunningCalls: count(
     10_000,
     { min: 1, max: 1_000_000 },
-    'The maximum number of running calls, over all routes.',
+    'The maximum number of running calls, over all routes. The last twentieth is for callers that have less than half of them.',
   ),
   maxParkedCalls: count(
     10_000,

@@ -98,6 +98,29 @@ test('no more calls run at once than may, though their tools have to be looked u
   expect(most).toBeLessThanOrEqual(2);
 });
 
+// Rule time-and-room-18: The last twentieth of `limits.maxRunningCalls` is for callers that have less than half of it, so that
+// one caller cannot take all.
+test('a caller that runs as many calls as it can leaves room for another one', async () => {
+  const finish = Promise.withResolvers<void>();
+  const { url } = await start(
+    ({ body }, response) => {
+      if (body.params.name === 'quick') return json(response, 200, done(body.id));
+      void finish.promise.then(() => json(response, 200, done(body.id)));
+    },
+    { limits: { maxRunningCalls: 20 } },
+  );
+  const by = (token: string, tool: string) =>
+    callTool(url, tool, {}, { headers: { authorization: `Bearer ${token}` } });
+  const calls = Array.from({ length: 20 }, () => by('alice', 'slow'));
+  const refused = await Promise.any(calls);
+  expect(refused.response.error.data.reason).toBe('overloaded');
+  const other = await by('bob', 'quick');
+  expect(other.response.result?.content[0].text).toBe('done');
+  finish.resolve();
+  const all = await Promise.all(calls);
+  expect(all.filter(({ response }) => response.error === undefined)).toHaveLength(19);
+});
+
 // Rule shown-4.
 test('a server that asks without end is told that it asks too much, and the client is shown a few', async () => {
   const { server, url } = await start(({ body }, response) => {
