@@ -53,6 +53,15 @@ interface AsyncFrame {
   get(storage: unknown): unknown;
 }
 
+interface ConnectionsList {
+  all(): HttpParser[];
+  idle(): HttpParser[];
+}
+
+export interface HttpParser {
+  readonly socket?: { readonly remotePort?: number } | null;
+}
+
 interface Internals {
   readonly timers: {
     getLibuvNow: () => number;
@@ -94,6 +103,8 @@ interface Internals {
     | 'UV_ESRCH',
     number
   >;
+  /** The parsers of a server, in the order of their addresses if they are idle. */
+  readonly http: { readonly ConnectionsList: { readonly prototype: ConnectionsList } };
   /** Where a handle has its socket or server. */
   readonly asyncHooks: { readonly symbols: { readonly owner_symbol: symbol } };
   /** The timers of undici, which it keeps for the whole process. */
@@ -125,6 +136,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   timers: ['getLibuvNow', 'scheduleTimer', 'toggleTimerRef', 'immediateInfo'],
   timerLists: ['timerListQueue', 'timerListMap', 'immediateInfoFields', 'getTimerCallbacks'],
   asyncHooks: ['symbols'],
+  http: ['ConnectionsList'],
   undiciTimers: ['reset', 'setFastTimeout'],
   tcp: ['TCP', 'constants'],
   pipes: ['Pipe'],
@@ -160,6 +172,7 @@ function load(): Internals {
     processes: internalBinding('process_wrap'),
     streams: internalBinding('stream_wrap'),
     codes: internalBinding('uv'),
+    http: internalBinding('http_parser'),
     asyncHooks: require('internal/async_hooks'),
     undiciTimers: require('undici/lib/util/timers.js'),
     asyncFrame: asyncFrameSymbol(),

@@ -6,6 +6,7 @@ import crypto from 'node:crypto';
 import http from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 import perfHooks from 'node:perf_hooks';
+import { type HttpParser, internals } from './node-internals.ts';
 import type { Random } from './random.ts';
 import { runningSimulation } from './simulation.ts';
 
@@ -60,6 +61,15 @@ Object.assign(crypto, { randomFillSync: fill, randomBytes, randomUUID, randomInt
 Object.assign(globalThis.crypto, { getRandomValues: fill, randomUUID });
 // Node.js writes it from a clock of its own.
 Object.defineProperty(http.OutgoingMessage.prototype, 'sendDate', { get: () => false, set() {} });
+// A server that closes would end its connections in the order of addresses in memory.
+const connections = internals.http.ConnectionsList.prototype;
+for (const name of ['all', 'idle'] as const) {
+  const list = connections[name];
+  connections[name] = function () {
+    const portOf = ({ socket }: HttpParser) => socket?.remotePort ?? 0;
+    return list.call(this).toSorted((a, b) => portOf(a) - portOf(b));
+  };
+}
 // The metrics of a gateway never disconnect theirs, so each gateway that was ever started would stay.
 Object.assign(perfHooks, {
   PerformanceObserver: class {
