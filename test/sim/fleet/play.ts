@@ -14,7 +14,7 @@ import { checkOutcomes, checkReconnects, checkUndisturbed, isUndisturbed } from 
 import { emptyPool, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
 import { startServer } from './servers/listener.ts';
-import { issueTokens } from './tokens.ts';
+import { issueTokens, startIssuer } from './tokens.ts';
 import type { Changing } from './servers/requests.ts';
 import type { ServerOptions } from './servers/sessions.ts';
 import { StdioServers } from './servers/stdio.ts';
@@ -76,8 +76,11 @@ class Fleet {
   async play(): Promise<void> {
     const { calls, faults, seed, server: traits, gateway } = this.#history;
     const hasTokens = gateway.identity !== 'none';
-    if (hasTokens) issueTokens();
     const simulated = this.#simulated;
+    if (hasTokens) {
+      issueTokens();
+      simulated.as('issuer', () => startIssuer(PORTS.issuer));
+    }
     const redis = simulated.as('redis', () => new RedisModel(PORTS.redis, 'redis'));
     const hasLostData = faults.some(losesData);
     redis.store.onClaim = (claim) => this.checker.claimed(claim, hasLostData);

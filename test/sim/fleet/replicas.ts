@@ -8,7 +8,7 @@ import type { Log } from '../../../src/ops/log.ts';
 import { simulation } from '../engine/simulation.ts';
 import { processAt } from '../network/places.ts';
 import type { History } from './history.ts';
-import { AUDIENCE, ISSUER, PUBLIC_KEYS } from './tokens.ts';
+import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
 import '../../../src/replicas/directory/redis-directory.ts';
 import '../../../src/replicas/redis/client.ts';
@@ -17,7 +17,7 @@ import '../../../src/replicas/relay/redis-relay.ts';
 
 await loadJose();
 
-export const PORTS = { upstream: 3_000, redis: 6_379 } as const;
+export const PORTS = { upstream: 3_000, issuer: 3_001, redis: 6_379 } as const;
 type ReplicaOptions = Pick<History, 'relay' | 'server' | 'gateway'>;
 
 const POOL_BYTES = 4_096;
@@ -27,9 +27,7 @@ const TOKENS = {
   source: 'jwt',
   issuer: ISSUER,
   audiences: [AUDIENCE],
-  jwks: { inline: PUBLIC_KEYS },
-  // More than the clock of a replica steps: a token that is new is taken by each.
-  clockTolerance: '10m',
+  jwks: { url: `http://127.0.0.1:${PORTS.issuer}/keys` },
 };
 
 function settings({ relay, server: { transport }, gateway }: ReplicaOptions): string {

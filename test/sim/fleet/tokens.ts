@@ -1,5 +1,6 @@
 /** The access tokens of callers: JWTs of an authorization server that exists only by its key. */
 import { createPrivateKey, createPublicKey, sign } from 'node:crypto';
+import http from 'node:http';
 import { below } from '../engine/random.ts';
 import { simulation, type Simulation } from '../engine/simulation.ts';
 
@@ -26,7 +27,7 @@ const KEY = keyOf(7);
 const OTHER_KEY = keyOf(8);
 
 /** The public keys of the issuer. */
-export const PUBLIC_KEYS = {
+const PUBLIC_KEYS = {
   keys: [{ ...createPublicKey(KEY).export({ format: 'jwk' }), kid: 'only', alg: 'EdDSA' }],
 };
 
@@ -55,6 +56,17 @@ class Tokens {
 }
 
 const issuing = new WeakMap<Simulation, Tokens>();
+
+/** Listens at `port` for those who want the keys of the issuer. */
+export function startIssuer(port: number): void {
+  const server = http.createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(PUBLIC_KEYS));
+  });
+  // They compare with the clock of the machine.
+  Object.assign(server, { requestTimeout: 0, headersTimeout: 0 });
+  server.listen(port, '127.0.0.1');
+}
 
 /** From now on, the callers of the simulation that runs have tokens. */
 export function issueTokens(): void {

@@ -1,5 +1,4 @@
 /** What a caller must not get: of another caller, or with a retry that is wrong. */
-import { choose } from '../../engine/random.ts';
 import { simulation } from '../../engine/simulation.ts';
 import { OUTCOME_WITHIN_MS } from '../checker.ts';
 import { type ModernRequest, send } from '../client.ts';
@@ -28,12 +27,13 @@ export async function sendWithWrongToken(
   params: ModernRequest['params'],
   { pick, checker }: Surroundings,
 ): Promise<void> {
-  const wrong = choose(`${simulation().seed}:${call}:wrong-token`, WRONG);
-  const token = wrongToken(caller, wrong);
-  const request = { caller, token, method: 'tools/call', params };
-  const { type } = await send(pick(`${call}:wrong-token`).port, request, soon());
-  if (type !== 'failed' && type !== 'broken') {
-    checker.break(9, `a request of ${call} is served, with a token that is wrong: ${wrong}`);
+  for (const wrong of WRONG) {
+    const token = wrongToken(caller, wrong);
+    const request = { caller, token, method: 'tools/call', params };
+    const { type } = await send(pick(`${call}:${wrong}`).port, request, soon());
+    if (type !== 'failed' && type !== 'broken') {
+      checker.break(9, `a request of ${call} is served, with a token that is wrong: ${wrong}`);
+    }
   }
 }
 
