@@ -23,8 +23,7 @@ const outcomeRecord = z.strictObject({
    * while no client was connected, so that no answer counted.
    */
   answersDigest: z.string().min(1).nullable(),
-  /** The reply. It is called `answer` in the store, which replicas of earlier versions read. */
-  answer: callReply,
+  reply: callReply,
 });
 export type OutcomeRecord = z.infer<typeof outcomeRecord>;
 
@@ -45,7 +44,7 @@ export async function fetchOutcome(
   if (record?.round !== round) return null;
   const digest = record.answersDigest;
   const given = () => answersDigest(inputResponses, inputErrors);
-  return digest === null || digest === given() ? record.answer : null;
+  return digest === null || digest === given() ? record.reply : null;
 }
 
 /**

@@ -75,8 +75,7 @@ export function givenFormat(words: readonly string[], env: Environment): string 
 function commandOf(words: readonly string[], env: Environment): Command {
   const [first, ...others] = words;
   if (first === 'help') return { kind: 'help', command: nameOfCommand(others) };
-  // `-V` is what earlier versions had.
-  if ((first === 'version' || first === '-V') && others.length === 0) return { kind: 'version' };
+  if (first === 'version' && others.length === 0) return { kind: 'version' };
   const name = nameOfCommand(words);
   const read = readWords(words, name);
   const { given, lists, operands } = read;

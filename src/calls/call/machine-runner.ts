@@ -204,13 +204,13 @@ function keepForRepeats(call: CallData): void {
 function keepOutcome(call: CallData): void {
   const { state, origin } = call;
   if (state.name === 'done' && state.end.type === 'outcome' && state.consumed !== null) {
-    store(call, { ...state.consumed, answer: replyOfEnd(call, state.end) });
+    store(call, { ...state.consumed, reply: replyOfEnd(call, state.end) });
   }
   // A call that should rather be replayed has no outcome to keep.
   if (state.name === 'settled' && !(isWorthReplaying(state) && origin.mayReplay)) {
     const { round, outcome } = state;
-    const answer = replyOfEnd(call, { type: 'outcome', outcome });
-    store(call, { round, answersDigest: null, answer });
+    const reply = replyOfEnd(call, { type: 'outcome', outcome });
+    store(call, { round, answersDigest: null, reply });
   }
 }
 

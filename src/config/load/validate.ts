@@ -18,10 +18,6 @@ export type Validation =
   | { readonly config: null; readonly problems: readonly Problem[] };
 
 const MAX_SHOWN_CHARACTERS = 80;
-/** What takes the place of keys that earlier versions had. */
-const REPLACED: ReadonlyMap<string, string> = new Map([
-  ['sessions.maxIdle', 'sessions.max or sessions.maxPerPrincipal'],
-]);
 
 /**
  * Validates parsed data.
@@ -90,10 +86,6 @@ function unknownKey(
   key: string,
   schemas: readonly (SchemaNode | undefined)[],
 ): Problem {
-  const replacement = REPLACED.get([...path.slice(-1), key].join('.'));
-  if (replacement !== undefined) {
-    return { path: [...path, key], atKey: true, text: `removed key; use ${replacement} instead` };
-  }
   const { text, isKnown } = hintFor(key, path, schemas);
   // A secret can be in the place of a key. Only a key that resembles a known one is shown.
   if (isSecretField(path) && !isKnown) return { path, text: `unknown key (not shown); ${text}` };

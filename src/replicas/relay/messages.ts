@@ -7,7 +7,7 @@
  * piece counts as a heartbeat. No byte is scanned twice, however long the text is.
  */
 import { z } from 'zod';
-import { callerKindOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
+import type { CallReply, EdgeRequest } from '../../model/request.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../protocol/json.ts';
 import { openBytes, sealBytes, type Place } from '../../seal/envelope.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
@@ -46,7 +46,7 @@ export interface RelayMessage {
 }
 
 const relayMessage = z.strictObject({
-  v: z.literal(2),
+  v: z.literal(1),
   kind: z.enum(KINDS),
   id: z.string().min(1).max(64),
   from: z.string().min(1).max(64),
@@ -69,7 +69,7 @@ export function maxRetryBytes(textBytes: number): number {
 
 /** Seals a message for a process. @param to its deployment, and its name in pointers */
 export function sealMessage(ring: KeyRing<'relay'>, to: Place, message: RelayMessage): string {
-  const content: z.infer<typeof relayMessage> = { v: 2, ...message };
+  const content: z.infer<typeof relayMessage> = { v: 1, ...message };
   return sealBytes(ring, to, Buffer.from(JSON.stringify(content)));
 }
 
@@ -95,46 +95,22 @@ export interface RelayedRequest {
   readonly request: EdgeRequest;
 }
 
-/** A line for the client. The reply is called `answer` on the wire, which replicas of earlier versions read. */
+/** A line for the client. */
 export type RelayLine =
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
-  | { readonly type: 'answer'; readonly answer: CallReply };
+  | { readonly type: 'reply'; readonly reply: CallReply };
 
-/** The extension under which a relayed request carries what nothing depends on but logs and traces. */
-const NOTES = 'mrtr-gateway/notes';
-
-/**
- * Writes a request. Replicas of earlier builds refuse members that they do not know, except for extensions of the client's
- * profile. So what they do not know goes there if they can do without it. How a caller is known follows from its principal,
- * and most callers name no conversation.
- */
+/** Writes a request. Its span and its task stay here: another replica continues the trace of `hop`. */
 export function writeRequest({ route, request }: RelayedRequest): string {
-  const { task: _task, span, hop: _hop, trace, profile, ...rest } = request;
-  const { kind: _kind, conversation, address, ...caller } = request.caller;
-  const written = conversation === null ? caller : { ...caller, conversation };
-  const notes = { address, trace, hop: span?.context };
-  const extensions = { ...profile.extensions, [NOTES]: notes };
-  return JSON.stringify({
-    route,
-    request: { ...rest, profile: { ...profile, extensions }, caller: written },
-  });
+  const { task: _task, span, ...rest } = request;
+  return JSON.stringify({ route, request: { ...rest, hop: span?.context } });
 }
 
 /** Reads a request. @returns `null` if it is invalid */
 export function readRequest(text: string): RelayedRequest | null {
   const read = readObject(text);
   if (typeof read?.['route'] !== 'string' || !isJsonObject(read['request'])) return null;
-  const { route, request } = read as unknown as RelayedRequest;
-  const { [NOTES]: notes = {}, ...extensions } = request.profile.extensions;
-  const { address, ...traces } = notes as Pick<EdgeRequest, 'trace' | 'hop'> & { address?: string };
-  const caller = {
-    ...request.caller,
-    ...(address !== undefined && { address }),
-    kind: callerKindOf(request.caller),
-    conversation: request.caller.conversation ?? null,
-  };
-  const profile = { ...request.profile, extensions };
-  return { route, request: { ...request, ...traces, profile, caller } };
+  return read as unknown as RelayedRequest;
 }
 
 export function writeLine(line: RelayLine): string {
@@ -145,8 +121,8 @@ export function writeLine(line: RelayLine): string {
 export function readLine(text: string): RelayLine | null {
   const read = readObject(text);
   const isLine =
-    read?.['type'] === 'answer'
-      ? isJsonObject(read['answer'])
+    read?.['type'] === 'reply'
+      ? isJsonObject(read['reply'])
       : read?.['type'] === 'notification' && isJsonObject(read['params']);
   return isLine ? (read as unknown as RelayLine) : null;
 }

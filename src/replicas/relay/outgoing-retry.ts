@@ -172,7 +172,7 @@ export class OutgoingRetry {
     for (const written of lines ?? []) {
       const line = readLine(written);
       if (line === null) return this.#giveUpInvalid();
-      if (line.type === 'answer') return this.end({ type: 'replied', reply: line.answer });
+      if (line.type === 'reply') return this.end({ type: 'replied', reply: line.reply });
       const { backlog } = this.#leg;
       // Without a wait, messages that arrive together cannot overtake each other.
       if (backlog !== null && untilMs > clock.elapsed()) await this.#untilRead(backlog, untilMs);

@@ -58,7 +58,7 @@ export class RemoteLeg implements Leg {
   async finish(reply: CallReply): Promise<void> {
     this.#stopHeartbeat();
     this.#closing?.cancel();
-    this.#write(writeLine({ type: 'answer', answer: reply }));
+    this.#write(writeLine({ type: 'reply', reply }));
     this.#isEnded = true;
     this.#endBacklog();
     await this.#sending;

@@ -130,7 +130,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
       stopAfterTest(() => directory.close());
       await directory.start(10_000);
       const answer = { kind: 'result', result: { content: 'x'.repeat(1_000) } } as const;
-      const retry = { round: 1, answersDigest: 'd'.repeat(43), answer };
+      const retry = { round: 1, answersDigest: 'd'.repeat(43), reply: answer };
       let sealedBytes = 0;
       const keep = async () => {
         const call = callId(randomBytes(16).toString('base64url'));

@@ -11,13 +11,13 @@ const call = callId('kYzQf3mX0b7u8w1v5r2t9A');
 const record: OutcomeRecord = {
   round: 2,
   answersDigest: 'x'.repeat(43),
-  answer: { kind: 'result', result: { content: [{ type: 'text', text: 'deployed to canary' }] } },
+  reply: { kind: 'result', result: { content: [{ type: 'text', text: 'deployed to canary' }] } },
 };
 
 const anyRecord: fc.Arbitrary<OutcomeRecord> = fc.record({
   round: fc.integer({ min: 1, max: 100 }),
   answersDigest: fc.string({ minLength: 1 }),
-  answer: fc.oneof(
+  reply: fc.oneof(
     fc.record({ kind: fc.constant('result' as const), result: arbitraryJsonObject }),
     fc.record({
       kind: fc.constant('failed' as const),
@@ -49,8 +49,8 @@ describe('an outcome comes out as it went in', () => {
 
   test('with members that this version does not know, wherever a server may put them', () => {
     const result = { content: [], later: { __proto__: null, nested: [{ vendor: 1 }] } };
-    const sealed = sealOutcome(key, call, { ...record, answer: { kind: 'result', result } });
-    expect(openOutcome(key, call, sealed)?.answer).toEqual({
+    const sealed = sealOutcome(key, call, { ...record, reply: { kind: 'result', result } });
+    expect(openOutcome(key, call, sealed)?.reply).toEqual({
       kind: 'result',
       result: JSON.parse(JSON.stringify(result)),
     });
@@ -60,9 +60,9 @@ describe('an outcome comes out as it went in', () => {
   test('with a member that could reach a prototype, and 600 levels', () => {
     const data = `{"__proto__":{"polluted":1},"a":${'['.repeat(600)}${']'.repeat(600)}}`;
     const text = `{"content":[],"structuredContent":${data},"__proto__":2}`;
-    const answer = { kind: 'result', result: parseJson(text) as JsonObject } as const;
-    const opened = openOutcome(key, call, sealOutcome(key, call, { ...record, answer }));
-    expect(JSON.stringify(opened?.answer)).toBe(`{"kind":"result","result":${text}}`);
+    const reply = { kind: 'result', result: parseJson(text) as JsonObject } as const;
+    const opened = openOutcome(key, call, sealOutcome(key, call, { ...record, reply }));
+    expect(JSON.stringify(opened?.reply)).toBe(`{"kind":"result","result":${text}}`);
   });
 });
 
@@ -128,9 +128,9 @@ describe('nothing opens but what was sealed', () => {
     ['a round that is no number', { ...record, round: '2' }],
     ['a round before the first', { ...record, round: 0 }],
     ['a member more', { ...record, extra: true }],
-    ['a member less', { round: 1, answer: record.answer }],
-    ['an answer of another kind', { ...record, answer: { kind: 'input', result: {} } }],
-    ['a result that is a list', { ...record, answer: { kind: 'result', result: [] } }],
+    ['a member less', { round: 1, reply: record.reply }],
+    ['an answer of another kind', { ...record, reply: { kind: 'input', result: {} } }],
+    ['a result that is a list', { ...record, reply: { kind: 'result', result: [] } }],
     ['no object', 'deployed'],
   ])('a record with the right key is read strictly: %s', (_title, odd) => {
     expect(openOutcome(key, call, sealedByHand(record))).toEqual(record);

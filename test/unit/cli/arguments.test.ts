@@ -129,7 +129,6 @@ describe('what command lines mean', () => {
     ['check --help', { kind: 'help', command: 'check' }],
     ['keygen -h', { kind: 'help', command: 'keygen' }],
     ['--version', { kind: 'version' }],
-    ['-V', { kind: 'version' }],
   ])('%s', (line, meaning) => {
     expect(command(line)).toEqual(meaning);
   });

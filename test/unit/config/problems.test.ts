@@ -168,10 +168,6 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['    sessions: {scope: user}\n', /sessions\.scope: expected one of principal, call, shared/],
     ['    sessions: {Max: 1}\n', /^3:16 routes\[0\]\.sessions\.Max: .*"max"\?$/],
     [
-      '    sessions: {maxIdle: 1}\n',
-      /^3:16 routes\[0\]\.sessions\.maxIdle: removed key; use sessions\.max or sessions\.maxPerPrincipal instead$/,
-    ],
-    [
       '    sessions: {concurrency: all}\n',
       /sessions\.concurrency: expected one of auto, together, separate, queue, got "all"$/,
     ],

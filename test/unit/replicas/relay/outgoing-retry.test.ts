@@ -32,7 +32,7 @@ test.each([0, 15_000])(
       sinceMessageMs: () => 0,
       onEnd: () => {},
     });
-    const reply = writeLine({ type: 'answer', answer: { kind: 'result', result: RESULT } });
+    const reply = writeLine({ type: 'reply', reply: { kind: 'result', result: RESULT } });
     const pieces = [progress(1) + progress(2), progress(3) + reply];
     for (const [number, text] of pieces.entries()) {
       void retry.receive({ kind: 'piece', id: 'id', from: 'owner', number, text });

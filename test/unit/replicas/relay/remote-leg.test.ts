@@ -36,7 +36,7 @@ describe('a leg whose client waits elsewhere', () => {
     expect(readRelayLines(posted.join(''))).toEqual([
       { type: 'notification', method: 'first', params: {} },
       { type: 'notification', method: 'second', params: {} },
-      { type: 'answer', answer: ANSWER },
+      { type: 'reply', reply: ANSWER },
     ]);
     expect(leg.closed.aborted).toBe(false);
   });
@@ -130,7 +130,7 @@ describe('a leg whose client waits elsewhere', () => {
     clock.advance(QUICK_REPLY_MS - 1);
     take();
     await leg.finish(ANSWER);
-    expect(readRelayLines(posted.join(''))).toEqual([{ type: 'answer', answer: ANSWER }]);
+    expect(readRelayLines(posted.join(''))).toEqual([{ type: 'reply', reply: ANSWER }]);
     expect(clock.pending).toBe(0);
   });
 
