@@ -4,7 +4,6 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 
 export interface Need {
   readonly tag: string;
@@ -47,10 +46,6 @@ export const LIBFAKETIME = spawnSync(
 
 const hasOpenssl = runs('openssl', 'version');
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** A shallow clone and a package do not have it. */
-const hasHistory = runs('git', '-C', ROOT, 'cat-file', '-e', '11e4f0c^{commit}');
-
 /** A build without TLS stops at the directive; one with it stops at the missing certificate. */
 function redisHasTls(): boolean {
   if (REDIS_COMMAND === undefined || !hasOpenssl) return false;
@@ -67,12 +62,6 @@ function hasNamespaces(): boolean {
 }
 
 export const NEEDS: readonly Need[] = [
-  {
-    tag: 'git-history',
-    what: 'the history of this repository, which has earlier versions of the gateway',
-    howToGet: 'run them in a full clone (git fetch --unshallow)',
-    isThere: hasHistory,
-  },
   {
     tag: 'redis',
     what: 'Redis',
