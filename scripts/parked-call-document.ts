@@ -31,7 +31,7 @@ At log level \`trace\` each step is a line, \`call.moved\`, with the rule that m
 
 ## When all goes well
 
-A call runs, gathers questions, is parked, sends the answers, and runs on, in as many rounds as the server needs.
+A call runs, batches questions, is parked, sends the answers, and runs on, in as many rounds as the server needs.
 
 ${diagram(
   edges.filter((edge) => !isRough(edge)),

@@ -14,7 +14,7 @@ export interface Outside {
   /** Sessions at the server. */
   readonly sessions: number;
   readonly processes: number;
-  /** Without epochs, which outlive the claims of sessions by up to 20 minutes. */
+  /** Without fencing tokens, which outlive the claims of sessions by up to 20 minutes. */
   readonly redisKeys: number;
   /** Keys of Redis that never expire. */
   readonly lastingKeys: number;
@@ -88,7 +88,7 @@ export function checksOutside(before: Outside, after: Outside, lost = 0): Check[
     check('sessions of replicas', 'held'),
     check('sessions at the server', 'sessions', lost),
     check('child processes', 'processes'),
-    check('keys in Redis, without epochs', 'redisKeys', lost),
+    check('keys in Redis, without fencing tokens', 'redisKeys', lost),
     check('keys in Redis that never expire', 'lastingKeys'),
   ];
 }

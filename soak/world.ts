@@ -70,7 +70,7 @@ export class World {
       ),
       sessions: count('Session initialized with ID') - count('Transport closed for session'),
       processes: processes(MARK),
-      redisKeys: keys.filter((key) => !key.endsWith(':epoch')).length,
+      redisKeys: keys.filter((key) => !key.endsWith(':token')).length,
       lastingKeys: lives.filter((ms) => ms === -1).length,
     };
   }

@@ -52,8 +52,8 @@ export interface GatewayProcess {
   readonly adminOrigin: string;
   /** Keys of the configuration that this version does not have, and that were left out. */
   readonly leftOut: readonly string[];
-  /** How many retries were served by this rung so far, as the gateway's own metrics tell. */
-  resumes(rung: string): Promise<number>;
+  /** How many retries were served by this recovery so far, as the gateway's own metrics tell. */
+  resumes(recoveredBy: string): Promise<number>;
 }
 
 /** The public path of a route, the first of which has the number 0. */
@@ -95,11 +95,13 @@ async function ready(
 ): Promise<GatewayProcess> {
   const adminOrigin = `http://127.0.0.1:${adminPort}`;
   await answers(`${adminOrigin}/readyz`, child);
-  const resumes = async (rung: string) => {
+  const resumes = async (recoveredBy: string) => {
     const { body } = await request(`${adminOrigin}/metrics`);
     const lines = (await body.text()).split('\n');
     const found = lines.filter(
-      (one) => one.startsWith('mrtr_gateway_resumes_total{') && one.includes(`rung="${rung}"`),
+      (one) =>
+        one.startsWith('mrtr_gateway_resumes_total{') &&
+        one.includes(`recoveredBy="${recoveredBy}"`),
     );
     return found.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   };

@@ -47,7 +47,7 @@ const KINDS = ['here', 'relayed', 'bareHere', 'bareThere'] as const;
 type Kind = (typeof KINDS)[number];
 /** One gateway, as clients use it. */
 interface Side {
-  readonly askers: readonly Connection[];
+  readonly requesters: readonly Connection[];
   readonly retrier: Connection;
 }
 
@@ -69,7 +69,7 @@ export async function measureRelayed(
   const call = (id: number) => modernCall('ask', id);
   // Many ask at once, as each question takes the gateway a moment; all retries go one by one.
   const sideOf = ({ origin }: GatewayProcess): Side => ({
-    askers: Array.from({ length: BATCH }, () => new Connection(origin, '/mcp', call)),
+    requesters: Array.from({ length: BATCH }, () => new Connection(origin, '/mcp', call)),
     retrier: new Connection(origin, '/mcp', call),
   });
   const sides = [sideOf(one), sideOf(other)] as const;
@@ -97,8 +97,8 @@ export async function measureRelayed(
     let [owner, asked]: [Side, Side] = [first, second];
     for (let taken = 0; taken < all;) {
       const [forHere, forRelayed] = [
-        await Promise.all(owner.askers.map(askGateway)),
-        await Promise.all(owner.askers.map(askGateway)),
+        await Promise.all(owner.requesters.map(askGateway)),
+        await Promise.all(owner.requesters.map(askGateway)),
       ];
       for (const [index, round] of forHere.entries()) {
         if (taken === all) break;
@@ -114,7 +114,7 @@ export async function measureRelayed(
     if (served !== all) throw new Error(`${served} of ${all} retries were relayed`);
     return summary(times, warmUp);
   } finally {
-    const connections = sides.flatMap(({ askers, retrier }) => [...askers, retrier]);
+    const connections = sides.flatMap(({ requesters, retrier }) => [...requesters, retrier]);
     await Promise.all(connections.map((connection) => connection.close()));
     await bare.destroy();
     await Promise.all([one.child, other.child, bareFirst, bareSecond].map((child) => child.stop()));

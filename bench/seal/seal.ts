@@ -134,7 +134,7 @@ function pointer(): UnsealedPointer {
     round: 1,
     // Versions until 0.1.0 name it here.
     ...{ mode: 'park' },
-    owner: { id: 'bench', boot: 'B'.repeat(22) },
+    owner: { id: 'bench', instance: 'B'.repeat(22) },
     expiresAtSeconds: Date.now() / 1_000 + 600,
     continuation: {
       startedAtMs: Date.now(),

@@ -38,7 +38,7 @@ export interface Gateway {
   /** Resolves if the gateway gives up. It has drained by then. */
   readonly failure?: Promise<Error>;
   /**
-   * Puts another configuration in force, whole or not at all. Never rejects.
+   * Activates another configuration, whole or not at all. Never rejects.
    * @param load throws ConfigError for an invalid configuration
    * @returns whether it is in force
    */
@@ -65,7 +65,7 @@ export interface GatewayProcess extends LiveProcess {
   readiness(): Readiness;
   /** The other gateways of the deployment. */
   readonly others: OtherGateways;
-  /** The configuration in force. */
+  /** The active configuration. */
   readonly config: Config;
   /**
    * Waits a while for the upstreams, then listens for clients.
@@ -176,9 +176,10 @@ export async function openGateway(
     services.close();
     await shared.tracer?.close();
   };
-  const { boot } = replica.owner;
+  const { instance } = replica.owner;
   const live: LiveProcess = {
-    live: () => livePartOf({ boot, status: readiness.state().status, routes, metrics, outcomes }),
+    live: () =>
+      livePartOf({ instance, status: readiness.state().status, routes, metrics, outcomes }),
     stop: (order) => mayStop(shared.config) && routes.stop(order),
   };
   routes.serveOthers = (request) => serveOthers(request, live);

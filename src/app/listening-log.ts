@@ -22,7 +22,7 @@ export function logListening(
   }
   const shared = homesSharedBy(config, workers);
   log.event('gateway.homes', { shared });
-  if (relay !== null && shared !== 'redis') log.event('gateway.homes_apart', {});
+  if (relay !== null && shared !== 'redis') log.event('gateway.sessions_not_shared', {});
   logTasks(config, log);
   return url;
 }
@@ -35,5 +35,5 @@ function homesSharedBy({ relay, redis }: Config, workers: number) {
 /** Logs what becomes of tasks where replicas, or the processes of one gateway, share no store. */
 function logTasks({ routes, relay, redis }: Config, log: Log): void {
   if (redis !== null || !routes.some(({ tasks }) => promotesAny(tasks))) return;
-  log.event(relay === null ? 'tasks.in_memory' : 'tasks.of_servers_only', {});
+  log.event(relay === null ? 'tasks.in_memory' : 'tasks.native_only', {});
 }

@@ -1,6 +1,6 @@
 /** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
 import type { Relay, RelayOutcome, ServeRelayed } from '../model/relay.ts';
-import type { EdgeRequest, Leg } from '../model/request.ts';
+import type { EdgeRequest, Waiter } from '../model/request.ts';
 import type { Replica } from '../model/replica.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../lib/address.ts';
@@ -39,10 +39,10 @@ export interface Siblings {
   /** How many workers there are, with this one. */
   readonly count: number;
   /** Returns where a process takes retries from its siblings; `null` if it is none of them. */
-  addressOf(boot: string): string | null;
-  hasEnded(boot: string): boolean;
-  /** Calls the listener with the boot id of each sibling that ends. */
-  onEnd(listener: (boot: string) => void): void;
+  addressOf(instance: string): string | null;
+  hasEnded(instance: string): boolean;
+  /** Calls the listener with the instance id of each sibling that ends. */
+  onEnd(listener: (instance: string) => void): void;
   /** What the workers claim, where there is no Redis. */
   readonly claims: ClaimStore;
 }
@@ -81,9 +81,9 @@ export async function joinReplicas(
   serveRelayed: ServeRelayed,
   services: ReplicaServices,
 ): Promise<JoinedReplica> {
-  const name = { id: randomId(), boot: randomId() };
+  const name = { id: randomId(), instance: randomId() };
   const { siblings } = services;
-  const relay = await createRelay(config, name.boot, serveRelayed, services);
+  const relay = await createRelay(config, name.instance, serveRelayed, services);
   let directory: Replica['directory'] = null;
   const close = async () => {
     await relay.close();
@@ -93,7 +93,7 @@ export async function joinReplicas(
     const { address, siblingAddress } = await relay.start();
     const owner = address === null ? name : { ...name, address };
     directory = await openDirectory(config, owner, services);
-    siblings?.onEnd((boot) => inBackground(directory?.endLease(boot).catch(() => {})));
+    siblings?.onEnd((instance) => inBackground(directory?.endLease(instance).catch(() => {})));
     return {
       owner,
       siblingAddress,
@@ -138,14 +138,14 @@ const NO_RELAY: RelayTransport = {
 
 async function createRelay(
   config: Config,
-  boot: string,
+  instance: string,
   serveRelayed: ServeRelayed,
   services: ReplicaServices,
 ): Promise<RelayTransport> {
   const { relay, limits } = config;
   const { siblings, sealKeys, openResponses, clock } = services;
   const options = {
-    boot,
+    instance,
     serveRelayed,
     owners: new OwnerActivity(clock),
     ring: sealKeys.ring('relay'),
@@ -199,10 +199,10 @@ async function createOuterRelay(
     };
   }
   if (redis === null) return NO_RELAY;
-  const { boot, clock } = options;
+  const { instance, clock } = options;
   const { audience } = options;
   const { MessageQueue, RedisRelay } = await redisModules();
-  const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
+  const queue = new MessageQueue({ redis, audience, instance, clock, random: Math.random });
   const redisRelay = new RedisRelay({ ...options, queue });
   return {
     ...NO_RELAY,
@@ -212,7 +212,7 @@ async function createOuterRelay(
 }
 
 interface RelayOptions extends IncomingRetriesOptions {
-  readonly boot: string;
+  readonly instance: string;
   readonly owners: OwnerActivity;
   readonly ring: KeyRing<'relay'>;
   readonly frames: KeyRing<'frames'>;
@@ -257,12 +257,12 @@ class SiblingRelay implements Relay {
     this.#toOthers = toOthers;
   }
 
-  async relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
-    const { boot } = owner;
-    const address = this.#siblings.addressOf(boot);
-    if (address !== null) return this.#toSiblings.relay({ ...owner, address }, request, leg);
-    if (this.#siblings.hasEnded(boot)) return WORKER_ENDED;
-    return this.#toOthers === null ? NO_ADDRESS : this.#toOthers.relay(owner, request, leg);
+  async relay(owner: PointerOwner, request: EdgeRequest, waiter: Waiter): Promise<RelayOutcome> {
+    const { instance } = owner;
+    const address = this.#siblings.addressOf(instance);
+    if (address !== null) return this.#toSiblings.relay({ ...owner, address }, request, waiter);
+    if (this.#siblings.hasEnded(instance)) return WORKER_ENDED;
+    return this.#toOthers === null ? NO_ADDRESS : this.#toOthers.relay(owner, request, waiter);
   }
 
   sendClientsBack(): void {

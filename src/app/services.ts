@@ -1,4 +1,4 @@
-/** Creates what the routes of a process share, whatever the configuration in force is (`shared-services.ts` has the types). */
+/** Creates what the routes of a process share, whatever the active configuration is (`shared-services.ts` has the types). */
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
 import { ByteBudget } from '../lib/byte-budget.ts';
@@ -32,7 +32,7 @@ export interface Services {
   readonly shared: SharedServices & { readonly replica: JoinedReplica };
   /** Opens what a configuration needs that earlier ones did not. */
   prepare(config: Config): Promise<void>;
-  /** Puts a configuration in force. Limits and the level of the log are its own from here on. */
+  /** Activates a configuration. Limits and the level of the log are its own from here on. */
   use(config: Config): void;
   close(): void;
 }
@@ -172,7 +172,7 @@ interface OpenRateStore extends RateStore {
 }
 
 /**
- * Connects to the Redis in which replicas count requests. Until it responds, and while it is away, each counts for itself.
+ * Connects to the Redis in which replicas count requests. Until it responds, and while it is unreachable, each counts for itself.
  * @returns `null` if there is no Redis, or no route limits a rate
  */
 async function openRateStore(
@@ -188,7 +188,7 @@ async function openRateStore(
   const { createRedis, keepConnecting } = await import('../replicas/redis/client.ts');
   let isClosed = false;
   const client = createRedis(redis, Math.random);
-  // The directory has a connection of its own, and logs that Redis is away.
+  // The directory has a connection of its own, and logs that Redis is unreachable.
   client.on('error', () => {});
   keepConnecting(client, clock, () => !isClosed);
   client.connect().catch(() => {});

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE } from '../model/failures.ts';
 import type { Relay, RelayedHandle } from '../model/relay.ts';
-import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
+import { traceOf, type CallReply, type EdgeRequest, type Waiter } from '../model/request.ts';
 import type { LiveCall } from '../ops/live/snapshot.ts';
 import type { Span } from '../ops/tracing.ts';
 import { callId, type CallId } from '../protocol/ids.ts';
@@ -18,7 +18,7 @@ import { failed } from './call/replies.ts';
 import { isBroken, isDetached, isOver } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './call/limits.ts';
-import { RetryLadder } from './retry-ladder.ts';
+import { CallRecovery } from './call-recovery.ts';
 
 export interface CallsOptions extends Omit<CallServices, 'registry' | 'gaps'> {
   /** Whether the server may have issued a `requestState` itself, when requests were passed through to it. */
@@ -37,7 +37,7 @@ export class Calls {
   readonly #options: CallsOptions;
   readonly #services: CallServices;
   readonly #registry: CallRegistry<CallData>;
-  readonly #ladder: RetryLadder;
+  readonly #recovery: CallRecovery;
   readonly #elsewhere: CallsElsewhere;
 
   /** @param earlier the calls of the route with other settings, which end with those */
@@ -45,13 +45,13 @@ export class Calls {
     const { capacity, onFull, directory, clock, limits, longestCallMs, replica, relay } = options;
     const { routeId: route, log } = options;
     const onReleaseExpired = (call: CallId) => log.event('call.release_expired', { route, call });
-    const { boot } = replica;
+    const { instance } = replica;
     const { parkTtlMs } = limits;
     this.#options = options;
     this.#registry =
       earlier === null
         ? new CallRegistry({
-            boot,
+            instance,
             longestCallMs,
             parkTtlMs,
             capacity,
@@ -62,7 +62,7 @@ export class Calls {
           })
         : earlier.#registry;
     this.#services = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
-    this.#ladder = new RetryLadder(this.#services, relay);
+    this.#recovery = new CallRecovery(this.#services, relay);
     this.#elsewhere = new CallsElsewhere(this.#services, relay);
   }
 
@@ -119,85 +119,93 @@ export class Calls {
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or a retry. */
-  serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
+  serve(request: EdgeRequest, waiter: Waiter): Promise<CallReply> {
     const { requestState } = request;
-    if (requestState !== null) return this.#retry(request, requestState, leg);
+    if (requestState !== null) return this.#retry(request, requestState, waiter);
     const { pool } = this.#services;
     const isOpen = this.#registry.phase === 'open';
     const found = isOpen ? pool.holderOf(sessionOwnerOf(request)) : null;
-    return found === null ? this.#serveNew(request, leg) : this.#serveAtHome(found, request, leg);
+    return found === null
+      ? this.#serveNew(request, waiter)
+      : this.#serveAtHome(found, request, waiter);
   }
 
   /** Makes a new call where its caller has its home. */
   async #serveAtHome(
     found: Promise<PointerOwner | null>,
     request: EdgeRequest,
-    leg: Leg,
+    waiter: Waiter,
   ): Promise<CallReply> {
     return (
-      (await this.#elsewhere.serve(found, request, leg)) ?? (await this.#serveNew(request, leg))
+      (await this.#elsewhere.serve(found, request, waiter)) ??
+      (await this.#serveNew(request, waiter))
     );
   }
 
-  async #newCallHandle(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null> {
+  async #newCallHandle(request: EdgeRequest, waiter: Waiter): Promise<RelayedHandle | null> {
     const { pool } = this.#services;
     const isHome = await pool.isHome(sessionOwnerOf(request));
     if (this.#registry.phase !== 'open' || !isHome) return null;
     const id = this.#options.randomCallId();
     return {
-      begin: () => this.#serveNew(request, leg, id),
-      sendClientBack: () => this.#registry.find(id)?.feed({ type: 'askerStops' }),
+      begin: () => this.#serveNew(request, waiter, id),
+      sendClientBack: () => this.#registry.find(id)?.dispatch({ type: 'requesterStops' }),
     };
   }
 
-  #serveNew(request: EdgeRequest, leg: Leg, id = this.#options.randomCallId()): Promise<CallReply> {
+  #serveNew(
+    request: EdgeRequest,
+    waiter: Waiter,
+    id = this.#options.randomCallId(),
+  ): Promise<CallReply> {
     const refusal = this.#registry.refusal(request.caller.principalKey, false);
     if (refusal !== null) return Promise.resolve(failed(refusal));
     const mayReplay = this.#options.mayReplay(request);
-    if (typeof mayReplay === 'boolean') return this.#start(request, leg, mayReplay, id);
+    if (typeof mayReplay === 'boolean') return this.#start(request, waiter, mayReplay, id);
     // That can take a while, in which other calls begin, or the client leaves.
     return mayReplay.then((allowed) => {
       const laterRefusal = this.#registry.refusal(request.caller.principalKey, false);
       if (laterRefusal !== null) return failed(laterRefusal);
-      if (leg.closed.aborted) return failed(CALL_CANCELLED);
-      return this.#start(request, leg, allowed, id);
+      if (waiter.closed.aborted) return failed(CALL_CANCELLED);
+      return this.#start(request, waiter, allowed, id);
     });
   }
 
-  async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallReply> {
+  async #retry(request: EdgeRequest, requestState: string, waiter: Waiter): Promise<CallReply> {
     const pointer = this.#open(request, requestState);
-    if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, leg);
+    if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, waiter);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer, request);
-    const retry: Retry = { pointer, request, leg, isRelayed: false };
-    return this.#serveOrRefuse(retry) ?? this.#ladder.climb(retry);
+    const retry: Retry = { pointer, request, waiter, isRelayed: false };
+    return this.#serveOrRefuse(retry) ?? this.#recovery.recover(retry);
   }
 
   /**
    * Serves a retry, or a new call, that reached another replica. Resolves to `null` if its call or the home of its caller
    * is not here.
    */
-  async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null> {
-    if (request.requestState === null) return this.#newCallHandle(request, leg);
+  async serveRelayed(request: EdgeRequest, waiter: Waiter): Promise<RelayedHandle | null> {
+    if (request.requestState === null) return this.#newCallHandle(request, waiter);
     const opened = this.#open(request, request.requestState);
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
     if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer, request);
     const isHere = this.#registry.find(pointer.callId) !== undefined;
-    const retry: Retry = { pointer, request, leg, isRelayed: true };
-    const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
+    const retry: Retry = { pointer, request, waiter, isRelayed: true };
+    const sendClientBack = () =>
+      this.#registry.find(pointer.callId)?.dispatch({ type: 'requesterStops' });
     if (opened instanceof OutOfTime && (isHere || opened.reason === 'expired')) {
       if (!isHere) return this.#relayedRefusal(opened, request);
-      return { begin: () => this.#ladder.serveHere(retry), sendClientBack };
+      return { begin: () => this.#recovery.serveHere(retry), sendClientBack };
     }
     if (!isHere && !this.#registry.hasEnded(pointer)) {
       // Retries may come to several replicas: only this one resumes the call for them.
-      const mayResume = await this.#ladder.isResumedHere(retry);
-      return mayResume ? { begin: () => this.#ladder.climb(retry), sendClientBack } : null;
+      const mayResume = await this.#recovery.isResumedHere(retry);
+      return mayResume ? { begin: () => this.#recovery.recover(retry), sendClientBack } : null;
     }
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
   }
 
   /**
-   * Cancels a call that is here, and whose client will not retry. If the client waits, it has to close its leg.
+   * Cancels a call that is here, and whose client will not retry. If the client waits, it has to close its waiter.
    * @returns false if the call is not here, or if its stream is being resumed: then it is not cancelled
    */
   cancelHere(request: EdgeRequest, requestState: string): boolean {
@@ -205,7 +213,7 @@ export class Calls {
     if (pointer instanceof InvalidRequestState) return false;
     const call = this.#registry.find(pointer.callId);
     if (call === undefined || isBroken(call.state)) return false;
-    if (isDetached(call.state)) call.feed({ type: 'expired', timer: 'park' });
+    if (isDetached(call.state)) call.dispatch({ type: 'expired', timer: 'park' });
     return true;
   }
 
@@ -213,7 +221,7 @@ export class Calls {
   sendBack(request: EdgeRequest, requestState: string): void {
     const pointer = this.#open(request, requestState);
     if (pointer instanceof InvalidRequestState) return;
-    this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
+    this.#registry.find(pointer.callId)?.dispatch({ type: 'requesterStops' });
   }
 
   /**
@@ -225,7 +233,7 @@ export class Calls {
     const call = this.#registry.find(callId(id));
     if (call === undefined || !isDetached(call.state) || isBroken(call.state)) return false;
     logStopped(call, by);
-    call.feed({ type: 'operatorStops' });
+    call.dispatch({ type: 'operatorStops' });
     return true;
   }
 
@@ -257,9 +265,9 @@ export class Calls {
     this.#options.relay?.sendClientsBack();
   }
 
-  #start(request: EdgeRequest, leg: Leg, mayReplay: boolean, id: CallId): Promise<CallReply> {
+  #start(request: EdgeRequest, waiter: Waiter, mayReplay: boolean, id: CallId): Promise<CallReply> {
     const outcomeKey = this.#services.directory && randomBytes(32).toString('base64url');
-    return startCall(this.#services, { id, mayReplay, outcomeKey }, request, leg);
+    return startCall(this.#services, { id, mayReplay, outcomeKey }, request, waiter);
   }
 
   #open(request: EdgeRequest, requestState: string): Pointer | InvalidRequestState {
@@ -275,9 +283,9 @@ export class Calls {
   }
 
   /** The owner knows whether the time of the call is over: by a timer, and not by a clock that may be wrong. */
-  async #serveOutOfTime(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallReply> {
-    const retry: Retry = { pointer: late.pointer, request, leg, isRelayed: false };
-    const reply = await (this.#ladder.serveHere(retry) ?? this.#ladder.askOwner(late, retry));
+  async #serveOutOfTime(late: OutOfTime, request: EdgeRequest, waiter: Waiter): Promise<CallReply> {
+    const retry: Retry = { pointer: late.pointer, request, waiter, isRelayed: false };
+    const reply = await (this.#recovery.serveHere(retry) ?? this.#recovery.askOwner(late, retry));
     return reply ?? this.#refuse(late, request);
   }
 
@@ -288,7 +296,7 @@ export class Calls {
     // What this process may not replay any more, another one may.
     const isForOthers = this.#registry.phase !== 'open' && isReplayable(pointer);
     if (isForOthers && call !== undefined && isRetryOfLostCall(call, retry)) return null;
-    if (call !== undefined) return this.#ladder.serveHere(retry);
+    if (call !== undefined) return this.#recovery.serveHere(retry);
     if (!this.#registry.hasEnded(pointer)) return null;
     const ended = new InvalidRequestState('ended', pointer.callId);
     return Promise.resolve(this.#refuse(ended, retry.request));

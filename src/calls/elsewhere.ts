@@ -6,18 +6,18 @@ import { sleep, type Clock } from '../lib/clock.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import { CALL_CANCELLED, callLost, HOME_UNREACHABLE, STOPPING } from '../model/failures.ts';
 import { type Relay, type RelayOutcome, logRelayFailure } from '../model/relay.ts';
-import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
+import { traceOf, type CallReply, type EdgeRequest, type Waiter } from '../model/request.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { CallServices } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import type { CallId } from '../protocol/ids.ts';
-import { LossyLeg } from './notifications.ts';
+import { LossyWaiter } from './notifications.ts';
 
 /** A request as a replica relays it. */
 interface Relayed {
   readonly request: EdgeRequest;
-  readonly leg: Leg;
+  readonly waiter: Waiter;
   /** The call, for the log; `null` for a new one. */
   readonly call: CallId | null;
 }
@@ -27,13 +27,14 @@ export async function relayRequest(
   { log, routeId: route }: CallServices,
   relay: Relay,
   owner: PointerOwner,
-  { request, leg, call }: Relayed,
+  { request, waiter, call }: Relayed,
 ): Promise<RelayOutcome> {
   // Messages through Redis share one list, so no client may hold them up.
-  const lossy = new LossyLeg(leg, request.logLevel);
+  const lossy = new LossyWaiter(waiter, request.logLevel);
   const outcome = await relay.relay(owner, request, lossy);
   const loss = lossy.end();
-  if (loss !== null) log.event('call.thinned', { route, call, ...traceOf(request), ...loss });
+  if (loss !== null)
+    log.event('notifications.dropped', { route, call, ...traceOf(request), ...loss });
   logRelayFailure(log, { route, call, request, owner }, outcome);
   return outcome;
 }
@@ -45,30 +46,34 @@ const LOOK_EVERY_MS = 250;
 /**
  * Decides whether the owner may have the call, although it did not reply.
  * @param relayed the outcome of the request to the owner; `null` if there was none
- * @param boot the boot id of this process
+ * @param instance the instance id of this process
  * @throws DirectoryUnavailable
  */
 export async function mayOwnerLive(
   owner: PointerOwner,
   relayed: RelayOutcome | null,
-  boot: string,
+  instance: string,
   directory: Directory | null,
   clock: Clock,
 ): Promise<boolean> {
-  if (owner.boot === boot || relayed?.type === 'unknown') return false;
+  if (owner.instance === instance || relayed?.type === 'unknown') return false;
   if (directory === null) return relayed?.type === 'silent';
-  if (relayed?.type === 'gone') return renewsItsLease(owner.boot, directory, clock);
-  return directory.isAlive(owner.boot);
+  if (relayed?.type === 'gone') return renewsItsLease(owner.instance, directory, clock);
+  return directory.isAlive(owner.instance);
 }
 
 /**
  * A process whose port is closed is dead although its lease has not expired, unless it renews the lease:
  * then only its address is wrong.
  */
-async function renewsItsLease(boot: string, directory: Directory, clock: Clock): Promise<boolean> {
+async function renewsItsLease(
+  instance: string,
+  directory: Directory,
+  clock: Clock,
+): Promise<boolean> {
   const untilMs = clock.elapsed() + RENEWED_WITHIN_MS;
   for (let previousMs = 0; ; await sleep(clock, LOOK_EVERY_MS)) {
-    const agoMs = await directory.renewedAgoMs(boot);
+    const agoMs = await directory.renewedAgoMs(instance);
     if (agoMs === null || agoMs > RENEWED_WITHIN_MS) return false;
     if (agoMs < previousMs) return true;
     // By the clock of this process: that of the store can be set back.
@@ -99,7 +104,7 @@ export interface AtHolder {
  */
 export async function serveAtHolder(
   clock: Clock,
-  leg: Leg,
+  waiter: Waiter,
   { find, relay, tooLate, mayWait }: AtHolder,
 ): Promise<CallReply | null> {
   const untilMs = clock.elapsed() + TAKEOVER_MS;
@@ -109,9 +114,9 @@ export async function serveAtHolder(
     if (holder === null) return null;
     const reply = await relay(holder);
     if (reply !== null) return reply;
-    if (leg.closed.aborted) return failed(CALL_CANCELLED);
+    if (waiter.closed.aborted) return failed(CALL_CANCELLED);
     if (isLast) return tooLate(holder);
-    await sleep(clock, RETRY_AFTER_MS, leg.closed);
+    await sleep(clock, RETRY_AFTER_MS, waiter.closed);
   }
 }
 
@@ -137,20 +142,20 @@ export class CallsElsewhere {
   async serve(
     found: Promise<PointerOwner | null>,
     request: EdgeRequest,
-    leg: Leg,
+    waiter: Waiter,
   ): Promise<CallReply | null> {
     const { clock, pool } = this.#services;
     let next: typeof found | null = found;
-    return serveAtHolder(clock, leg, {
+    return serveAtHolder(clock, waiter, {
       find: () => {
         const holder = next ?? pool.holderOf(sessionOwnerOf(request));
         next = null;
         return this.#unlessUnavailable(holder);
       },
       relay: async (holder) => {
-        const outcome = await this.#relayTo(holder, request, leg);
+        const outcome = await this.#relayTo(holder, request, waiter);
         if (outcome.type === 'replied') return outcome.reply;
-        if (outcome.type === 'left' || leg.closed.aborted) return failed(CALL_CANCELLED);
+        if (outcome.type === 'left' || waiter.closed.aborted) return failed(CALL_CANCELLED);
         if (outcome.isConfirmed === true && outcome.type !== 'unknown') {
           return failed(callLost(false));
         }
@@ -161,9 +166,13 @@ export class CallsElsewhere {
     });
   }
 
-  async #relayTo(holder: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
+  async #relayTo(
+    holder: PointerOwner,
+    request: EdgeRequest,
+    waiter: Waiter,
+  ): Promise<RelayOutcome> {
     if (this.#relay === null) return { type: 'unreachable', problem: 'there is no relay' };
-    const relayed = { request, leg, call: null };
+    const relayed = { request, waiter, call: null };
     const outcome = await relayRequest(this.#services, this.#relay, holder, relayed);
     const { log, routeId: route } = this.#services;
     if (outcome.type === 'replied') {
@@ -172,7 +181,7 @@ export class CallsElsewhere {
     return outcome;
   }
 
-  /** While the store is away, a call without a known home is made here: its caller may miss what the server keeps. */
+  /** While the store is unreachable, a call without a known home is made here: its caller may miss what the server keeps. */
   async #unlessUnavailable(
     found: Promise<PointerOwner | null> | null,
   ): Promise<PointerOwner | null> {

@@ -4,14 +4,14 @@
  */
 import { inBackground } from '../lib/background.ts';
 import type { Closed } from '../lib/clock.ts';
-import type { EdgeRequest, Leg } from '../model/request.ts';
+import type { EdgeRequest, Waiter } from '../model/request.ts';
 import { numberOf, type JsonObject } from '../protocol/json.ts';
 import { LOG_LEVELS } from '../protocol/meta.ts';
 import { fromServer } from '../protocol/translate/cleaning.ts';
 
-/** A leg, and what its request asks to be notified of. */
-export interface ListeningLeg {
-  readonly leg: Pick<Leg, 'notify'>;
+/** A waiter, and what its request asks to be notified of. */
+export interface ListeningWaiter {
+  readonly waiter: Pick<Waiter, 'notify'>;
   readonly request: Pick<EdgeRequest, 'progressToken' | 'logLevel'>;
 }
 
@@ -19,16 +19,16 @@ export interface ListeningLeg {
 export class Notifications {
   #lastProgress: JsonObject | null = null;
 
-  /** Passes a notification of the server to the legs that want it. Any other method is dropped. */
-  deliver(method: string, sent: JsonObject, legs: Iterable<ListeningLeg>): void {
+  /** Passes a notification of the server to the waiters that want it. Any other method is dropped. */
+  deliver(method: string, sent: JsonObject, waiters: Iterable<ListeningWaiter>): void {
     const params = fromServer(sent);
     if (method === 'notifications/progress') {
       if (!this.#increases(params)) return;
       this.#lastProgress = params;
-      for (const leg of legs) this.#sendProgress(params, leg);
+      for (const waiter of waiters) this.#sendProgress(params, waiter);
     } else if (method === 'notifications/message') {
-      for (const { leg, request } of legs) {
-        if (isWanted(params, request.logLevel)) leg.notify(method, params);
+      for (const { waiter, request } of waiters) {
+        if (isWanted(params, request.logLevel)) waiter.notify(method, params);
       }
     }
   }
@@ -38,15 +38,15 @@ export class Notifications {
     this.#lastProgress = null;
   }
 
-  /** Sends a leg that joins later the last progress. */
-  catchUp(leg: ListeningLeg): void {
-    if (this.#lastProgress !== null) this.#sendProgress(this.#lastProgress, leg);
+  /** Sends a waiter that joins later the last progress. */
+  catchUp(waiter: ListeningWaiter): void {
+    if (this.#lastProgress !== null) this.#sendProgress(this.#lastProgress, waiter);
   }
 
   /** Uses the token of the request that waits now (progress: it belongs to an active request). */
-  #sendProgress(params: JsonObject, { leg, request: { progressToken } }: ListeningLeg): void {
+  #sendProgress(params: JsonObject, { waiter, request: { progressToken } }: ListeningWaiter): void {
     if (progressToken === null) return;
-    leg.notify('notifications/progress', { ...params, progressToken });
+    waiter.notify('notifications/progress', { ...params, progressToken });
   }
 
   /** Progress must increase with each notification (progress, "Behavior Requirements"). */
@@ -69,10 +69,10 @@ export interface NotificationLoss {
   readonly messages: number;
 }
 
-/** A leg whose client misses notifications while it is slow. The newest progress is kept. Log messages are counted. */
-export class LossyLeg implements Leg {
+/** A waiter whose client misses notifications while it is slow. The newest progress is kept. Log messages are counted. */
+export class LossyWaiter implements Waiter {
   readonly closed: Closed;
-  readonly #leg: Leg;
+  readonly #waiter: Waiter;
   readonly #logLevel: string | null;
   #missedProgress = 0;
   #missedMessages = 0;
@@ -83,21 +83,21 @@ export class LossyLeg implements Leg {
   #isWaiting = false;
 
   /** @param logLevel the lowest level of log messages that the client wants; `null` if it wants none */
-  constructor(leg: Leg, logLevel: string | null) {
-    this.closed = leg.closed;
-    this.#leg = leg;
+  constructor(waiter: Waiter, logLevel: string | null) {
+    this.closed = waiter.closed;
+    this.#waiter = waiter;
     this.#logLevel = logLevel;
   }
 
   get backlog(): Promise<void> | null {
-    return this.#leg.backlog;
+    return this.#waiter.backlog;
   }
 
   notify(method: string, params: JsonObject): void {
-    const { backlog } = this.#leg;
+    const { backlog } = this.#waiter;
     if (backlog === null) {
       this.#catchUp();
-      this.#leg.notify(method, params);
+      this.#waiter.notify(method, params);
       return;
     }
     if (method === 'notifications/progress') {
@@ -113,7 +113,7 @@ export class LossyLeg implements Leg {
       backlog.then(() => {
         this.#isWaiting = false;
         // If the client is behind again, the next notification tries once more.
-        if (this.#leg.backlog === null) this.#catchUp();
+        if (this.#waiter.backlog === null) this.#catchUp();
       }),
     );
   }
@@ -129,13 +129,13 @@ export class LossyLeg implements Leg {
     if (this.#progress !== null) {
       const params = this.#progress;
       this.#progress = null;
-      this.#leg.notify('notifications/progress', params);
+      this.#waiter.notify('notifications/progress', params);
     }
     if (this.#untold > 0) {
       const data = `${this.#untold} log messages were dropped: they arrived faster than the client read them`;
       this.#untold = 0;
       const level = atLeastWarning(this.#logLevel);
-      this.#leg.notify('notifications/message', { level, logger: 'mrtr-gateway', data });
+      this.#waiter.notify('notifications/message', { level, logger: 'mrtr-gateway', data });
     }
   }
 }

@@ -154,8 +154,8 @@ export interface CallLifetimes {
 }
 
 export interface CallRegistryOptions extends CallLifetimes {
-  /** The boot id of this process. */
-  readonly boot: string;
+  /** The instance id of this process. */
+  readonly instance: string;
   readonly capacity: Capacity;
   /** Called with each released call whose client did not come back in time, as far as this process knows. */
   readonly onReleaseExpired: (id: CallId) => void;
@@ -180,7 +180,7 @@ export class CallRegistry<Call extends RegisteredCall> {
   readonly released: ReleasedCalls;
   /** Calls that were continued here and have ended here. */
   readonly #ended: TtlSet<CallId>;
-  /** The epochs of the claims that this process holds. */
+  /** The fencing tokens of the claims that this process holds. */
   readonly #claims = new Map<CallId, number>();
   #parkTtlMs: number;
   #parked = 0;
@@ -279,27 +279,28 @@ export class CallRegistry<Call extends RegisteredCall> {
   /** @returns true if the call was here, has ended, and was not left for others */
   hasEnded({ owner, callId }: Pointer): boolean {
     if (this.#ended.has(callId)) return true;
-    return owner.boot === this.#options.boot && !this.#left.has(callId);
+    return owner.instance === this.#options.instance && !this.#left.has(callId);
   }
 
   /** Notes that this process holds the call in the shared store. */
-  claimed(id: CallId, epoch: number): void {
-    this.#claims.set(id, epoch);
+  claimed(id: CallId, fencingToken: number): void {
+    this.#claims.set(id, fencingToken);
   }
 
   /** Gives up the claim, so that other replicas can continue the call. */
   unclaim(id: CallId): void {
-    const epoch = this.#claims.get(id);
+    const fencingToken = this.#claims.get(id);
     this.#claims.delete(id);
     this.#ended.delete(id);
-    if (epoch !== undefined) this.#options.directory?.release(id, epoch).catch(() => {});
+    if (fencingToken !== undefined)
+      this.#options.directory?.release(id, fencingToken).catch(() => {});
   }
 
   /** @returns false if another replica holds the call. A store that cannot be asked does not say that. */
   async isOurs(id: CallId): Promise<boolean> {
-    const { directory, boot } = this.#options;
+    const { directory, instance } = this.#options;
     const holder = (await directory?.holderOf(id).catch(() => null)) ?? null;
-    return holder === null || holder.owner.boot === boot;
+    return holder === null || holder.owner.instance === instance;
   }
 
   #holds(call: Call): boolean {

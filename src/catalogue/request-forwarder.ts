@@ -19,7 +19,7 @@ import {
   traceOf,
   type CallReply,
   type EdgeRequest,
-  legWithoutNotifications,
+  waiterWithoutNotifications,
 } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
@@ -201,13 +201,13 @@ export async function forwardHome(
   const holder =
     relay === null ? null : await pool.holderOf(sessionOwnerOf(request))?.catch(ifAway);
   if (relay === null || holder === null || holder === undefined) return forward(request, closed);
-  const outcome = await relay.relay(holder, request, legWithoutNotifications(closed));
+  const outcome = await relay.relay(holder, request, waiterWithoutNotifications(closed));
   if (outcome.type === 'replied') return outcome.reply;
   logRelayFailure(log, { route, call: null, request, owner: holder }, outcome);
   return closed.aborted ? { kind: 'failed', failure: CALL_CANCELLED } : forward(request, closed);
 }
 
-/** While the store is away, any session serves a list. */
+/** While the store is unreachable, any session serves a list. */
 function ifAway(error: unknown): null {
   if (error instanceof DirectoryUnavailable) return null;
   throw error;

@@ -96,7 +96,7 @@ function configOfFlags(
 
 /**
  * Lets a gateway without a file start beside another one: where an address is the default and in use, it
- * takes the next free port, and says so.
+ * uses the next free port, and logs a warning.
  */
 async function beside(config: Config, values: FlagValues, host: Host): Promise<Config> {
   const isListenGiven = values.listen !== undefined || listenDefault(host.env) !== undefined;

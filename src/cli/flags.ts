@@ -63,7 +63,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'public-url',
       value: 'URL',
       env: 'MRTR_GATEWAY_PUBLIC_URL',
-      meaning: 'the URL for clients, for which a server behind OAuth takes tokens',
+      meaning: 'public URL of the gateway; also the OAuth resource that tokens are issued for',
     },
     {
       name: 'admin',
@@ -111,7 +111,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       value: 'FILE',
       env: 'MRTR_GATEWAY_SEAL_KEY_FILE',
       meaning:
-        'sealing keys, one per line; the first seals, all open; as "keygen --format raw" prints them',
+        'sealing keys, one per line; the first key encrypts, all keys decrypt; as "keygen --format raw" prints them',
     },
     {
       name: 'log-level',

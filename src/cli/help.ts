@@ -106,7 +106,7 @@ Examples:
 const AFTERWORD = `With --config, the flags --listen, --admin, --workers, --log-level and --log-format, and their
 variables, override the file. Everything else is in the file, which can refer to variables as
 \${NAME}.
-$${SEAL_KEY_VARIABLE} holds sealing keys as KID:KEY; the first seals, all open. It has no flag, since
+$${SEAL_KEY_VARIABLE} holds sealing keys as KID:KEY; the first key encrypts, all keys decrypt. It has no flag, since
 every user of the machine can read command lines.
 The log goes to standard error. SIGTERM and SIGINT finish running calls, then stop the gateway;
 a second one stops it at once. With --config, SIGHUP loads the file again, as the gateway also

@@ -117,7 +117,7 @@ async function run(
   }
 }
 
-/** Logs what is valid, and risky, in the configuration in force. */
+/** Logs what is valid, and risky, in the active configuration. */
 class RiskLog {
   readonly #log: Log;
   readonly #source: ConfigSource | null;

@@ -92,7 +92,7 @@ function callsOf({ calls, allCalls, atMs }: LiveSnapshot): ScreenLine[] {
     duration(atMs - call.sinceMs),
     call.who,
     call.route,
-    call.rung === null ? String(call.round) : `${call.round} (${call.rung})`,
+    call.recoveredBy === null ? String(call.round) : `${call.round} (${call.recoveredBy})`,
     call.owner,
   ]);
   const head = ['TOOL', 'WAITS FOR', 'SINCE', 'WHO', 'ROUTE', 'ROUND', 'OWNER'];
@@ -132,7 +132,7 @@ function serverOf(route: LiveRoute): string {
 }
 
 function waitsFor({ kinds, state, isTask }: LiveCall): string {
-  const what = state === 'settled' ? 'its client' : kinds.join(', ') || 'its client';
+  const what = state === 'resultReady' ? 'its client' : kinds.join(', ') || 'its client';
   return isTask ? `${what} (task)` : what;
 }
 

@@ -16,7 +16,7 @@ import {
 } from '../model/request.ts';
 import { originOf, traceIdOf, type Span, type TraceContext } from '../ops/tracing.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import type { ListenLeg } from '../subscriptions/subscriptions.ts';
+import type { ListenWaiter } from '../subscriptions/subscriptions.ts';
 import {
   ResponseWriter,
   refuse,
@@ -233,20 +233,20 @@ export class ModernEndpoint {
   #replyTo(
     request: EdgeRequest,
     { id, method }: ModernRequest,
-    leg: ListenLeg,
+    waiter: ListenWaiter,
   ): Promise<CallReply> {
     const route = this.#route;
     switch (serviceOf(method)) {
       case 'discover':
         return route.discover(request);
       case 'interactive':
-        return route.call(request, leg);
+        return route.call(request, waiter);
       case 'listen':
-        return route.listen(request, id, leg);
+        return route.listen(request, id, waiter);
       case 'task':
-        return route.task?.(request, leg) ?? Promise.resolve(NO_TASKS);
+        return route.task?.(request, waiter) ?? Promise.resolve(NO_TASKS);
       case 'forward':
-        return route.forward(request, leg.closed);
+        return route.forward(request, waiter.closed);
     }
   }
 

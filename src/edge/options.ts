@@ -3,12 +3,12 @@ import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Closed } from '../lib/clock.ts';
-import type { Caller, CallerRefusal, CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import type { Caller, CallerRefusal, CallReply, EdgeRequest, Waiter } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tracer } from '../ops/tracing.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
-import type { ListenLeg } from '../subscriptions/subscriptions.ts';
+import type { ListenWaiter } from '../subscriptions/subscriptions.ts';
 import type { ReadRequest } from './request/message.ts';
 import type { ResponseSettings, SentResponse } from './response-writer.ts';
 
@@ -36,14 +36,14 @@ export interface EdgeRoute {
   ) => string | null | Promise<string | null>;
   readonly discover: (request: EdgeRequest) => Promise<CallReply>;
   readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
-  readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallReply>;
+  readonly call: (request: EdgeRequest, waiter: Waiter) => Promise<CallReply>;
   /** Serves a request about a task; `null` if the gateway offers no tasks. */
-  readonly task: ((request: EdgeRequest, leg: Leg) => Promise<CallReply>) | null;
+  readonly task: ((request: EdgeRequest, waiter: Waiter) => Promise<CallReply>) | null;
   /** Serves a listener until it ends. */
   readonly listen: (
     request: EdgeRequest,
     id: ClientRequestId,
-    leg: ListenLeg,
+    waiter: ListenWaiter,
   ) => Promise<CallReply>;
   /** Rewrites what a reply says of the server's URL. */
   readonly published: (reply: CallReply, caller: Caller) => CallReply;

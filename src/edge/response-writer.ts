@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import { type Clock, type Timer, Closing } from '../lib/clock.ts';
 import type { OpenResponses, WriteBurst } from '../lib/http.ts';
-import type { CallReply, Leg } from '../model/request.ts';
+import type { CallReply, Waiter } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { isJsonObject, type JsonObject, objectMember } from '../protocol/json.ts';
 import { loginChallenge } from '../protocol/protected-resource.ts';
@@ -68,7 +68,7 @@ const STREAM_HEADERS = {
   'x-accel-buffering': 'no',
 };
 
-export class ResponseWriter implements Leg {
+export class ResponseWriter implements Waiter {
   readonly #response: ServerResponse;
   readonly #options: ResponseOptions;
   readonly #settings: ResponseSettings;

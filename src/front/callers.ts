@@ -51,7 +51,7 @@ export function callersOf(
     if (caller.kind !== 'anonymous') return caller;
     const reason = whyNotLocal(request);
     if (reason === null) return asLocalUser(caller);
-    if (!isCostLogged) log.event('session.for_each_call', { route: id, reason });
+    if (!isCostLogged) log.event('session.not_reused', { route: id, reason });
     isCostLogged = true;
     return caller;
   };

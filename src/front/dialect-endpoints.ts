@@ -55,7 +55,7 @@ export function dialectEndpoints(
         path,
         identify: callers.identify,
         parameterHeaders: () => null,
-        task: tasks && ((request, leg) => serveDraftTaskMethod(tasks, request, leg)),
+        task: tasks && ((request, waiter) => serveDraftTaskMethod(tasks, request, waiter)),
         // The reader finds nothing legacy here, so the server is modern.
         passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, MODERN_SERVER),
       },

@@ -66,16 +66,18 @@ export function edgeRoute(
       route.config.tools.parameterHeaders === 'strip'
         ? null
         : parameterHeaders(route.catalogue.tools, request, rawHeaders),
-    call: (request, leg) => {
+    call: (request, waiter) => {
       // Only a call whose client knows tasks can become one.
       const calls = request.profile.tasks === true && tasks !== null ? tasks : route.calls;
-      return whenAdmitted(route.admission, request, leg.closed, () => calls.serve(request, leg));
+      return whenAdmitted(route.admission, request, waiter.closed, () =>
+        calls.serve(request, waiter),
+      );
     },
-    task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
+    task: tasks && ((request, waiter) => serveTaskMethod(tasks, request, waiter)),
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
-    listen: (request, id, leg) =>
-      whenAdmitted(route.admission, request, leg.closed, () =>
-        route.subscriptions.listen(request, id, leg),
+    listen: (request, id, waiter) =>
+      whenAdmitted(route.admission, request, waiter.closed, () =>
+        route.subscriptions.listen(request, id, waiter),
       ),
     passThrough,
   };

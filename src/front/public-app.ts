@@ -128,7 +128,7 @@ function createGuard(routes: readonly Route[], shared: PublicServices): Guard {
       ...config.identity.credentialHeaders,
       ...routes.flatMap((route) => route.config.upstream.forwardHeaders),
     ],
-    refused: (header, value) => log.event('edge.refused', { header, value }),
+    refused: (header, value) => log.event('edge.host_refused', { header, value }),
     strayed: wrongPaths(routes, shared),
   });
 }
@@ -143,7 +143,7 @@ function logRefusal(
   if (problem === undefined) return;
   const { method = '', url } = request;
   const client = identity.addressOf(request);
-  log.event('edge.rejected', {
+  log.event('edge.invalid_request', {
     method,
     path: pathOf(url),
     status: response.statusCode,

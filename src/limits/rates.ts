@@ -1,6 +1,6 @@
 /**
  * Counts requests by key, and refuses those beyond a rate. A window begins with the first request of a key. The counts are
- * in memory, or in Redis, where all replicas share them; while Redis is away each process counts for itself.
+ * in memory, or in Redis, where all replicas share them; while Redis is unreachable each process counts for itself.
  */
 import type {
   IRateLimiterOptions,

@@ -12,9 +12,9 @@ export type Claimable = CallId | HomeId | TaskKey;
 /** What bytes are kept for. */
 export type Keepable = Claimable | GreetingId;
 
-/** The result of a claim. `epoch` grows each time the holder changes, and `release` needs it. */
+/** The result of a claim. `fencingToken` grows each time the holder changes, and `release` needs it. */
 export type Claim =
-  | { readonly type: 'claimed'; readonly epoch: number }
+  | { readonly type: 'claimed'; readonly fencingToken: number }
   | { readonly type: 'held'; readonly by: PointerOwner };
 
 /** The part of the directory that the workers of one gateway have without Redis. */
@@ -22,7 +22,7 @@ export type ClaimStore = Pick<
   Directory,
   'term' | 'claim' | 'keep' | 'kept' | 'forget' | 'requireComplete'
 > & {
-  release(id: Claimable, epoch: number): Promise<void>;
+  release(id: Claimable, fencingToken: number): Promise<void>;
 };
 
 /** Every method but `onChange`, `onLeaseRestored` and `close` rejects with `DirectoryUnavailable` if the store does not respond in time. */
@@ -41,23 +41,23 @@ export interface Directory {
   start(waitMs: number): Promise<void>;
   /**
    * Claims a call or a home for this replica, for `ttlMs`, unless another live replica holds it. A repeated claim
-   * renews it with the same epoch, so a claim whose reply was lost can be repeated.
+   * renews it with the same fencing token, so a claim whose reply was lost can be repeated.
    */
   claim(id: Claimable, ttlMs: number): Promise<Claim>;
   /** Returns the holder of the claim, alive or not, or `null` if there is no claim. */
-  holderOf(id: Claimable): Promise<{ owner: PointerOwner; epoch: number } | null>;
+  holderOf(id: Claimable): Promise<{ owner: PointerOwner; fencingToken: number } | null>;
   /**
-   * Ends the claim of this replica with this epoch, and no other claim. If the store is away, that is done when it is
+   * Ends the claim of this replica with this fencing token, and no other claim. If the store is unreachable, that is done when it is
    * back, unless it is claimed again before.
-   * @param epoch `null` after a claim that failed: the store may have it, and only its reply was lost
+   * @param fencing token `null` after a claim that failed: the store may have it, and only its reply was lost
    */
-  release(id: Claimable, epoch: number | null): Promise<void>;
-  /** Resolves to true if the replica with this boot id has a lease. */
-  isAlive(boot: string): Promise<boolean>;
+  release(id: Claimable, fencingToken: number | null): Promise<void>;
+  /** Resolves to true if the replica with this instance id has a lease. */
+  isAlive(instance: string): Promise<boolean>;
   /** Resolves to the age of the replica's lease in ms, since it was last renewed, or to `null` if it has none. */
-  renewedAgoMs(boot: string): Promise<number | null>;
+  renewedAgoMs(instance: string): Promise<number | null>;
   /** Ends the lease of another replica, which is known to be dead. */
-  endLease(boot: string): Promise<void>;
+  endLease(instance: string): Promise<void>;
   /** Stores sealed bytes for `ttlMs`: the outcome of a call, a task, the session of a home, or what a server said. */
   keep(id: Keepable, sealed: Uint8Array, ttlMs: number): Promise<void>;
   /** Returns the bytes that `keep` stored, or `null`. */
@@ -67,7 +67,7 @@ export interface Directory {
   /**
    * Returns if what `kept` does not find is not there.
    * @param claimed if there is a claim of this, the store has not lost what it knew of it
-   * @throws DirectoryUnavailable for a while after the store was away: it can have lost what live replicas are to keep again
+   * @throws DirectoryUnavailable for a while after the store was unreachable: it can have lost what live replicas are to keep again
    */
   requireComplete(claimed?: Claimable): Promise<void>;
   /**

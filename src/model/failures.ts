@@ -148,7 +148,7 @@ export const INVALID_STATE: Failure = callFailure(
 );
 
 /**
- * The `requestState` has not the form of the gateway's own, and the server speaks 2026-07-28: it may have issued it
+ * The `requestState` was not issued by this gateway, and the server speaks 2026-07-28: it may have issued it
  * when requests were passed through to it.
  */
 export const FOREIGN_STATE: Failure = callFailure(
@@ -218,7 +218,7 @@ export const TOO_MANY_RETRIES: Failure = callFailure(
 );
 
 /**
- * Builds the failure of a call that the operator cancelled while its client was away.
+ * Builds the failure of a call that the operator cancelled while its client was disconnected.
  * @param begun whether the server has begun the call, as far as the gateway knows
  */
 export function stoppedByOperator(begun: boolean): Failure {

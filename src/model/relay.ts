@@ -6,7 +6,7 @@ import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { tooLargeToRelay } from './failures.ts';
-import { traceOf, type CallReply, type EdgeRequest, type Leg } from './request.ts';
+import { traceOf, type CallReply, type EdgeRequest, type Waiter } from './request.ts';
 
 /**
  * The outcome of a relayed retry.
@@ -17,7 +17,7 @@ import { traceOf, type CallReply, type EdgeRequest, type Leg } from './request.t
  * - `silent`: the owner sent no heartbeat or nothing valid, or its connection broke; it may still be alive
  * - `unreachable`: Redis takes no messages, or there is no relay, which says nothing about the owner
  * - `left`: the client of this replica left, and the owner was told
- * - `released`: this replica stops and lets go of the request, and the owner continues the call
+ * - `released`: this replica stops and releases the request, and the owner continues the call
  */
 export type RelayOutcome =
   | { readonly type: 'replied'; readonly reply: CallReply }
@@ -66,15 +66,15 @@ export interface RelayedHandle {
 export type ServeRelayed = (
   route: string,
   request: EdgeRequest,
-  leg: Leg,
+  waiter: Waiter,
 ) => Promise<RelayedHandle | null>;
 
 export interface Relay {
   /**
    * Relays a retry to the owner of its call, or a new call to the replica that has its caller's home. Never throws. If the
-   * leg closes, tells the owner that the client left. The owner carries nothing out for a retry that was given up here.
+   * waiter closes, tells the owner that the client left. The owner carries nothing out for a retry that was given up here.
    */
-  relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome>;
+  relay(owner: PointerOwner, request: EdgeRequest, waiter: Waiter): Promise<RelayOutcome>;
   /** Tells the clients of relayed retries to retry, since this replica stops. Holds for later ones as well. */
   sendClientsBack(): void;
 }

@@ -1,4 +1,4 @@
-/** A client's request without its HTTP: who sent it, who waits for it (a leg or a task), how its call ends, and the reply. */
+/** A client's request without its HTTP: who sent it, who waits for it (a waiter or a task), how its call ends, and the reply. */
 import { z } from 'zod';
 import type { Closed } from '../lib/clock.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
@@ -44,7 +44,7 @@ export function traceOf({ trace }: EdgeRequest): OfRequest {
 }
 
 /** The client's side of one request while the client waits. */
-export interface Leg {
+export interface Waiter {
   /** Sends a notification to the client. Does nothing after the reply. */
   notify(method: string, params: JsonObject): void;
   /**
@@ -63,8 +63,8 @@ export function wantsNotifications({
   return progressToken !== null || logLevel !== null;
 }
 
-/** Creates a leg that ignores notifications. @param closed what tells that nobody waits any more, if anything does */
-export function legWithoutNotifications(closed: Closed = new AbortController().signal): Leg {
+/** Creates a waiter that ignores notifications. @param closed what tells that nobody waits any more, if anything does */
+export function waiterWithoutNotifications(closed: Closed = new AbortController().signal): Waiter {
   return { closed, backlog: null, notify: () => {} };
 }
 

@@ -1,7 +1,13 @@
 /** Tasks, as the rest of the gateway and dialects see them: what a task is now, and what can be done with it. */
 import { z } from 'zod';
 import type { JsonObject } from '../protocol/json.ts';
-import { type Failure, type EdgeRequest, type Leg, jsonObject, jsonRpcError } from './request.ts';
+import {
+  type Failure,
+  type EdgeRequest,
+  type Waiter,
+  jsonObject,
+  jsonRpcError,
+} from './request.ts';
 
 /** What a task is at, with what its client has to know of that (tasks, "Task Status"). */
 export const taskState = z.discriminatedUnion('status', [
@@ -44,18 +50,23 @@ export type TaskReply =
 /** What a request can do with the tasks of a route. Every method works for the tasks of the request's caller only. */
 export interface TaskEngine {
   /** Returns what the task is now. */
-  get(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply>;
+  get(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply>;
   /**
-   * Waits until the task asks for input or is over, or until the leg closes, and returns what it is then.
+   * Waits until the task asks for input or is over, or until the waiter closes, and returns what it is then.
    */
-  settled(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply>;
+  settled(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply>;
   /**
    * Gives answers to questions of the task. Keys that are not open are ignored, and the others stay open. The server
    * may get the answers later than this resolves. Fails if an answer does not fit its question.
    */
-  answer(request: EdgeRequest, taskId: string, answers: JsonObject, leg: Leg): Promise<TaskReply>;
+  answer(
+    request: EdgeRequest,
+    taskId: string,
+    answers: JsonObject,
+    waiter: Waiter,
+  ): Promise<TaskReply>;
   /** Cancels the task, unless it is over. */
-  cancel(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply>;
+  cancel(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply>;
 }
 
 export const TASK_STATUSES = taskState.options.map(({ shape }) => shape.status.value);

@@ -15,11 +15,11 @@ const COUNTS: EventCounters = {
   'pointer.refused': (metrics, { route, reason }, outcomes) => {
     metrics.refusals.inc({ reason });
     outcomes.refused(route);
-    if (reason === 'unknown-call') metrics.resumes.inc({ route, rung: 'lost' });
+    if (reason === 'unknown-call') metrics.resumes.inc({ route, recovered_by: 'lost' });
   },
   'clock.refused': (metrics, { of }) => metrics.clockRefusals.inc({ of }),
-  'call.resumed': (metrics, { route, rung, waitedMs }, outcomes) => {
-    metrics.resumes.inc({ route, rung });
+  'call.resumed': (metrics, { route, recoveredBy, waitedMs }, outcomes) => {
+    metrics.resumes.inc({ route, recovered_by: recoveredBy });
     if (waitedMs === undefined) return;
     metrics.answers.observe(waitedMs, route);
     outcomes.answered(route, waitedMs);

@@ -200,7 +200,7 @@ export function registerReloads(registry: Registry, state: () => ReloadState): v
   gauge(
     registry,
     'mrtr_gateway_config_last_reload_success_timestamp_seconds',
-    'When the configuration in force was loaded',
+    'When the active configuration was loaded',
     'max',
     () => state().succeededAtMs / 1000,
   );

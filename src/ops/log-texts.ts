@@ -8,7 +8,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.few_open_files': 'warn',
   'gateway.one_worker': 'warn',
   'gateway.calls_lost': 'warn',
-  'gateway.homes_apart': 'warn',
+  'gateway.sessions_not_shared': 'warn',
   'gateway.crashed': 'fatal',
   'gateway.defect': 'error',
   'gateway.start_failed': 'fatal',
@@ -42,14 +42,14 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'session.stream_lost': 'warn',
   'session.home_unknown': 'warn',
   'call.relayed': 'debug',
-  'session.for_each_call': 'warn',
+  'session.not_reused': 'warn',
   'session.replaced': 'warn',
   'call.started': 'debug',
   'call.parking_limit': 'warn',
   'request.limited': 'warn',
   'call.question_refused': 'warn',
   'call.answer_refused': 'warn',
-  'call.not_taken_up': 'warn',
+  'call.claim_failed': 'warn',
   'call.moved': 'trace',
   'task.created': 'debug',
   'task.not_stopped': 'warn',
@@ -66,17 +66,17 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'edge.request': 'debug',
   'identity.exchange_failed': 'warn',
   'identity.keys_unavailable': 'error',
-  'edge.refused': 'warn',
+  'edge.host_refused': 'warn',
   'edge.wrong_path': 'warn',
   'edge.connection_limit': 'warn',
   'edge.client_stalled': 'warn',
-  'edge.rejected': 'debug',
+  'edge.invalid_request': 'debug',
   'edge.failed': 'error',
 };
 
 export const TEXTS: Partial<Record<LogEvent, string>> = {
   'route.legacy_client':
-    'a client of a legacy revision is passed through, and the server asks it in its own way: its calls are not parked',
+    'a client of a legacy revision is passed through: the server sends its requests directly to the client, and its calls are not parked',
   'route.legacy_refused':
     'a client of a legacy revision was refused. reason: stdio (there is no HTTP behind a server over stdio to pass it through to), or edge.legacyClients (reject is configured). Pin the protocol revision 2026-07-28 in the client, see docs/clients.md. Logged at most once a minute',
   'config.risky':
@@ -84,11 +84,11 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.start_failed': 'the gateway does not start: the problem says what to do',
   'gateway.port_in_use':
     'another process listens on the default port, so the gateway uses the next free one; set another with the flag',
-  'gateway.crashed': 'a defect of the gateway: the process ends',
+  'gateway.crashed': 'internal error; the process exits',
   'gateway.defect':
     'internal error: the call, task or background work that met it ends, and the process continues. Please report it',
   'upstream.failed': 'a request to the legacy server failed',
-  'call.settled': 'the server ended the call while no client was connected',
+  'call.result_ready': 'the server ended the call while no client was connected',
   audit: 'questions were answered',
   'audit.stopped': 'the operator cancelled a call that waited for its client',
   'call.answered_ahead':
@@ -101,7 +101,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the server failed several times in a row: new requests are refused until it responds',
   'upstream.circuit_closed': 'the server responds again',
   'call.question_refused': 'the server asked for something that this client or call cannot answer',
-  'call.not_taken_up': 'the call could not be claimed now; the client can retry',
+  'call.claim_failed': 'the call could not be claimed now; the client can retry',
   'pointer.continuation_dropped':
     'the state that another replica needs did not fit into the requestState',
   'task.not_stopped':
@@ -109,7 +109,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'task.taken_over': 'the replica that had the task is gone; this one goes on with it',
   'tasks.in_memory':
     'long calls become tasks for clients that support tasks. Tasks are kept in memory and end with the gateway. Configure redis to keep them, or set tasks.promote: never',
-  'tasks.of_servers_only':
+  'tasks.native_only':
     'replicas share no store: only calls that the server itself runs as tasks become tasks for clients. A task ends with its replica. Configure redis to offer more',
   'tasks.address_too_long':
     'no call becomes a task: a task id contains the address of its replica, and would exceed 200 characters. Set a shorter relay.advertise or kid in seal.keys, or configure redis',
@@ -117,7 +117,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'passthrough.session_refused': 'a legacy client used a session id that was not sealed for it',
   'passthrough.failed': 'the server did not respond to a request that was passed through',
   'edge.failed': 'a defect of the gateway: the client got an internal error',
-  'call.thinned':
+  'notifications.dropped':
     'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
   'gateway.listening': 'accepts connections; /readyz says when every server responds',
   'route.listening': 'where clients reach this route',
@@ -129,8 +129,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the limit of open files is lower than the gateway can need: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
   'gateway.one_worker':
     'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
-  'log.dropped':
-    'the reader of the log took nothing for a while: more than 4 MiB waited for it, and these lines were not written',
+  'log.dropped': 'stderr was blocked: more than 4 MiB of log waited, and these lines were dropped',
   'traces.off': 'the gateway does not support this configuration of traces: none are exported',
   'traces.not_exported':
     'the collector did not accept traces, and they are dropped. Logged at most once a minute',
@@ -151,7 +150,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the token of a caller was not exchanged for one of the server (upstream.tokenExchange): the caller was refused',
   'identity.keys_unavailable':
     'the keys of identity.jwks cannot be read; the gateway keeps trying. Without keys it refuses all tokens with 503',
-  'edge.refused':
+  'edge.host_refused':
     'the gateway listens on loopback and refused a request with another Host or Origin: if the request is legitimate, add its Host to edge.allowedHosts or its Origin to edge.allowedOrigins',
   'edge.wrong_path':
     'a client of 2026-07-28 sent a request to a path that no route has, and gets 404: give it the URL with one of these paths, without a slash at the end. Logged at most once a minute',
@@ -174,7 +173,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'gateway.homes':
     'which processes share the sessions of callers: all replicas (redis), the workers of this gateway (workers), or none (nothing)',
-  'gateway.homes_apart':
+  'gateway.sessions_not_shared':
     'replicas relay to each other, and have no Redis: each keeps a session of its own for the same caller, so state that the server keeps in a session is not available through another replica. Configure redis, or send all calls of a caller to the same replica',
   'upstream.dropped':
     'the server sent a notification or a request that is too large, and was not read. A request was refused with an error',
@@ -185,10 +184,10 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'upstream.broadcasts':
     'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
   'upstream.one_session':
-    'one session at a time: callers take turns, and subscriptions get no notifications. configured: by sessions.max or upstream.maxProcesses; refused: the server refused a second session; crashed: it broke the connection each time that a second one was opened',
+    'one session at a time: calls of different callers run one at a time, and subscriptions get no notifications. configured: by sessions.max or upstream.maxProcesses; refused: the server refused a second session; crashed: it broke the connection each time that a second one was opened',
   'upstream.resumption':
     'whether the server sends results promptly on resumed streams; with parking.release: auto, parked calls are released while it does',
-  'session.for_each_call':
+  'session.not_reused':
     'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
   'session.replaced':
     'a session that calls had used was replaced: what the server kept in it is gone. The next call that asks for log messages gets a warning',

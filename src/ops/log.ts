@@ -4,9 +4,9 @@
  */
 
 /** The ways to serve a retry. */
-export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
+export const RECOVERIES = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
 /** How a retry was served. */
-export type Rung = (typeof RUNGS)[number];
+export type Recovery = (typeof RECOVERIES)[number];
 
 /** What is refused when the clocks of two replicas differ. */
 export const CLOCK_REFUSALS = ['pointer'] as const;
@@ -27,7 +27,7 @@ export interface LogEvents {
   'gateway.one_worker': object;
   /** `shared`: what leads a call to the session of its caller. */
   'gateway.homes': { shared: 'redis' | 'workers' | 'nothing' };
-  'gateway.homes_apart': object;
+  'gateway.sessions_not_shared': object;
   /** The names of the routes, and of the other settings that changed. */
   'config.reloaded': { added: string; changed: string; removed: string; settings: string };
   'config.refused': { problem: string };
@@ -106,7 +106,7 @@ export interface LogEvents {
     dropped: number;
   };
   /** `reason`: why anonymous callers are not the local user. */
-  'session.for_each_call': { route: string; reason: string };
+  'session.not_reused': { route: string; reason: string };
   'session.replaced': { route: string; reason: string };
   'session.home_unknown': { route: string; problem: string };
   /** `holder`: the replica that has the home of the caller. */
@@ -114,13 +114,19 @@ export interface LogEvents {
   'call.started': { route: string; call: string; method: string; target: string };
   'call.parked': { route: string; call: string; round: number; questions: number };
   /** `waitedMs`: from the question to the answer, if the call here goes on with one. */
-  'call.resumed': { route: string; call: string; round: number; rung: Rung; waitedMs?: number };
-  'call.not_taken_up': { route: string; call: string; problem: string };
+  'call.resumed': {
+    route: string;
+    call: string;
+    round: number;
+    recoveredBy: Recovery;
+    waitedMs?: number;
+  };
+  'call.claim_failed': { route: string; call: string; problem: string };
   'task.created': { route: string; status: string };
   'task.taken_over': { route: string; status: string };
   'task.not_stopped': { route: string };
   'tasks.in_memory': object;
-  'tasks.of_servers_only': object;
+  'tasks.native_only': object;
   'tasks.address_too_long': { route: string; address: string };
   'pointer.continuation_dropped': { route: string; call: string; problem: string };
   'relay.failed': {
@@ -147,7 +153,7 @@ export interface LogEvents {
   'directory.down': { problem: string };
   'passthrough.session_refused': { route: string };
   'passthrough.failed': { route: string; status: number; problem: string };
-  'call.settled': { route: string; call: string; round: number };
+  'call.result_ready': { route: string; call: string; round: number };
   'call.ended': {
     route: string;
     call: string;
@@ -181,7 +187,7 @@ export interface LogEvents {
     address: string | null;
     method: string;
     target: string;
-    rung: Rung | 'ahead';
+    recoveredBy: Recovery | 'ahead';
     waitedMs: number;
     accepted: number;
     declined: number;
@@ -205,7 +211,12 @@ export interface LogEvents {
     cause: string;
     problem: string;
   };
-  'call.thinned': { route: string; call: string | null; progress: number; messages: number };
+  'notifications.dropped': {
+    route: string;
+    call: string | null;
+    progress: number;
+    messages: number;
+  };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
   'pointer.refused': { route: string; reason: string; call: string | null; problem?: string };
   'edge.request': {
@@ -219,7 +230,7 @@ export interface LogEvents {
   'identity.refused': { problem: string; expected: string; requests: number };
   'identity.exchange_failed': { route: string; problem: string };
   'identity.keys_unavailable': { problem: string };
-  'edge.refused': { header: 'Host' | 'Origin'; value: string };
+  'edge.host_refused': { header: 'Host' | 'Origin'; value: string };
   /** `paths`: those of the routes. `requests`: how many since the last line. */
   'edge.wrong_path': { path: string; paths: string; requests: number };
   /** `refused`: how many connections since the last line. `client`: the address of the latest, if it is known. */
@@ -227,7 +238,7 @@ export interface LogEvents {
   /** `requests`: how many since the last line. `client`: the address of the latest, if it is known. */
   'edge.client_stalled': { path: string; client?: string; requests: number };
   /** `client`: its address, if it is known. */
-  'edge.rejected': {
+  'edge.invalid_request': {
     method: string;
     path: string;
     status: number;

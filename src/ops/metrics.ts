@@ -10,7 +10,7 @@ import {
   type ReloadState,
   type Gauges,
 } from './gauges.ts';
-import { CLOCK_REFUSALS, RUNGS } from './log.ts';
+import { CLOCK_REFUSALS, RECOVERIES } from './log.ts';
 import { isClientFault } from './tracing.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
@@ -101,8 +101,8 @@ export class Metrics {
   );
   readonly resumes = this.#counter(
     'mrtr_gateway_resumes_total',
-    'Retries of parked calls, by the rung that served them',
-    ['route', 'rung'],
+    'Retries of parked calls, by the recovery that served them',
+    ['route', 'recovered_by'],
   );
   readonly rounds = this.#counter(
     'mrtr_gateway_rounds_total',
@@ -184,7 +184,8 @@ export class Metrics {
       for (const reason of failures) this.#failures.inc({ route, reason }, 0);
       for (const outcome of hops) this.hops.inc({ route, outcome }, 0);
       this.passFailures.inc({ route }, 0);
-      for (const rung of [...RUNGS, 'lost'] as const) this.resumes.inc({ route, rung }, 0);
+      for (const recoveredBy of [...RECOVERIES, 'lost'] as const)
+        this.resumes.inc({ route, recovered_by: recoveredBy }, 0);
       for (const end of CALL_ENDS) this.#ends.add(0, route, end);
     }
   }

@@ -163,7 +163,7 @@ const IN_EVERY_ROUND: ReadonlySet<LogEvent> = new Set([
   'call.parked',
   'call.resumed',
   'call.relayed',
-  'call.settled',
+  'call.result_ready',
   'audit',
   'relay.hop',
 ]);

@@ -8,7 +8,7 @@ import {
   AskingStyleDetector,
   BroadcastDetector,
 } from '../upstream/discovery/broadcast-detector.ts';
-import { HeldHeads } from '../upstream/quirks/held-heads.ts';
+import { DeferredHeaders } from '../upstream/quirks/deferred-headers.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { connector } from '../upstream/transport/factories.ts';
 import type { LegacyTransport } from '../upstream/discovery/detection.ts';
@@ -60,7 +60,7 @@ type ServerFindings = Omit<Findings, 'format' | 'url' | 'command'>;
 /** Probes the server. @throws UpstreamFailure if no session can be opened, ProbeFailure if the server lacks the tool to call */
 export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   const { http, kind, deadline } = probe;
-  const options = { heldHeads: new HeldHeads(), random: Math.random };
+  const options = { deferredHeaders: new DeferredHeaders(), random: Math.random };
   const connect = connector(kind, http, deadline, options);
   const session = await Session.open(connect, sessionOptions(probe), deadline);
   try {

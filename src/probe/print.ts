@@ -46,7 +46,9 @@ function headline(report: ProbeReport, paint: Paint): string {
 
 function verdict({ modern, served }: ProbeReport, paint: Paint): string {
   if (served === 'passed-through') return paint('good', 'a modern MCP server: it needs no gateway');
-  return modern ? 'an MCP server of both eras: the gateway bridges it' : 'a legacy MCP server';
+  return modern
+    ? 'an MCP server of both protocol versions: the gateway bridges it'
+    : 'a legacy MCP server';
 }
 
 function facts(report: ProbeReport, paint: Paint): string {

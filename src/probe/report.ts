@@ -17,7 +17,7 @@ export interface ProbeReport extends Listings {
    * speaks nothing else; `passed-through`: only a modern client can use it fully.
    */
   readonly served: 'bridged' | 'passed-through';
-  /** What only modern clients see of a bridged server that speaks both eras. */
+  /** What only modern clients see of a bridged server that supports both protocol versions. */
   readonly onlyModern: readonly Offering[];
   readonly transport: 'streamable-http' | 'http-sse' | 'stdio';
   /** The revision that was negotiated. */

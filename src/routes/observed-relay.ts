@@ -16,13 +16,13 @@ export function observeRelay(
 ): Relay | null {
   if (relay === null) return null;
   return {
-    relay: async (owner, request, leg) => {
+    relay: async (owner, request, waiter) => {
       const attributes = { 'mrtr_gateway.route': route, 'mrtr_gateway.replica': owner.id };
       const span = request.span?.child({ kind: 'client', name: HOP, attributes });
       const startedAtMs = clock.elapsed();
       let outcome: HopOutcome = 'failed';
       try {
-        const relayed = await relay.relay(owner, span ? { ...request, span } : request, leg);
+        const relayed = await relay.relay(owner, span ? { ...request, span } : request, waiter);
         outcome = relayed.type;
         return relayed;
       } finally {
@@ -38,15 +38,15 @@ export function observeRelay(
 /** Observes what other replicas relay to this one. */
 export function observeRelayed(serve: ServeRelayed, tracer: Tracer | null): ServeRelayed {
   if (tracer === null) return serve;
-  return async (route, { hop, ...request }, leg) => {
-    if (hop === undefined) return serve(route, request, leg);
+  return async (route, { hop, ...request }, waiter) => {
+    if (hop === undefined) return serve(route, request, waiter);
     const attributes = { 'mrtr_gateway.route': route };
     const span = tracer.start({ kind: 'server', name: HOP, attributes, parent: hop });
     // Before the retry begins, and instead of it, the client can leave.
-    leg.closed.addEventListener('abort', () => span.end('left'));
+    waiter.closed.addEventListener('abort', () => span.end('left'));
     let handle: RelayedHandle | null;
     try {
-      handle = await serve(route, { ...request, span }, leg);
+      handle = await serve(route, { ...request, span }, waiter);
     } catch (error) {
       span.end('failed');
       throw error;

@@ -69,7 +69,7 @@ export class OwnGreeting {
       const bytes = openBytes(ring, { audience, key: id }, text, MAX_SEALED_LENGTH);
       this.#latest ??= readTold(bytes.toString('utf8'));
     } catch {
-      // The store is away, or another key sealed it.
+      // The store is unreachable, or another key sealed it.
     }
   }
 }

@@ -16,8 +16,8 @@ import { peerOf, type RouteServer } from './route-server.ts';
 import { longestCallMs, maxSessions } from './settings.ts';
 
 /** What a server asks in one turn comes in one read, or right after it. */
-const GATHER_WINDOW_MS = 1;
-const GATHER_LIMIT_MS = 150;
+const BATCH_WINDOW_MS = 1;
+const BATCH_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
 /** How long an outcome is kept, in ms. A client repeats a retry that it lost within its own timeout, mostly a minute. */
@@ -69,7 +69,7 @@ export function callsOptions(
     mayReplay: (request) => mayReplay(request, config.continuation.replay, tools),
     promotion,
     demandsTask: (request) => taskTools.demandsTask(request),
-    // A session that was let go of would still be the one that the server can have.
+    // A session that was released would still be the one that the server can have.
     leaveWhenParked: () => maxSessions(config) > 1 && releases(config.parking.release, upstream),
     reattach: config.continuation.reattach,
   };
@@ -96,8 +96,8 @@ function releases(
 /** Returns the limits of a call, with those that no key changes. */
 function limitsOf({ calls, parking }: RouteConfig): CallLimits {
   return {
-    gatherWindowMs: GATHER_WINDOW_MS,
-    gatherLimitMs: GATHER_LIMIT_MS,
+    batchWindowMs: BATCH_WINDOW_MS,
+    batchLimitMs: BATCH_LIMIT_MS,
     maxDurationMs: calls.maxDurationMs,
     maxHoldMs: calls.maxHoldMs,
     parkTtlMs: parking.ttlMs,

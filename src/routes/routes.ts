@@ -1,6 +1,6 @@
 /** The routes of a process: those that are configured, and former ones, whose calls go on until they end. */
 import type { ServeRelayed, RelayedHandle } from '../model/relay.ts';
-import type { EdgeRequest, Leg } from '../model/request.ts';
+import type { EdgeRequest, Waiter } from '../model/request.ts';
 import { isMethod, serviceOf } from '../edge/request/methods.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
@@ -51,11 +51,11 @@ export class Routes {
   }
 
   /** Serves what another replica relays. */
-  readonly serveRelayed: ServeRelayed = async (id, request, leg) => {
+  readonly serveRelayed: ServeRelayed = async (id, request, waiter) => {
     const ofOthers = this.serveOthers(request);
     if (ofOthers !== null) return ofOthers;
     const route = this.find(id);
-    return route === undefined ? null : serveRelayedBy(route, request, leg);
+    return route === undefined ? null : serveRelayedBy(route, request, waiter);
   };
 }
 
@@ -66,12 +66,12 @@ export class Routes {
 async function serveRelayedBy(
   { calls, tasks, server, catalogue }: Route,
   request: EdgeRequest,
-  leg: Leg,
+  waiter: Waiter,
 ): Promise<RelayedHandle | null> {
   const { method } = request;
   if (isMethod(method) && serviceOf(method) !== 'forward') {
-    return (tasks ?? calls).serveRelayed(request, leg);
+    return (tasks ?? calls).serveRelayed(request, waiter);
   }
   if (!(await server.pool.isHome(sessionOwnerOf(request)))) return null;
-  return { begin: () => catalogue.forward(request, leg.closed), sendClientBack: () => {} };
+  return { begin: () => catalogue.forward(request, waiter.closed), sendClientBack: () => {} };
 }

@@ -18,7 +18,7 @@ import type { Sealer } from '../seal/seal.ts';
 import type { PendingRequests } from './pending-requests.ts';
 
 export interface SharedServices {
-  /** The configuration in force. */
+  /** The active configuration. */
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;

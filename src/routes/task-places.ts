@@ -59,7 +59,7 @@ export function createTasks(
   }
   const options: TasksOptions = {
     route,
-    boot: replica.owner.boot,
+    instance: replica.owner.instance,
     calls,
     promotion,
     quota: taskQuota,

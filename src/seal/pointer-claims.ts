@@ -107,7 +107,7 @@ const isPointerClaims = objectOf(
     rt: isNonEmptyText,
     c: isNonEmptyText as ShapeGuard<CallId>,
     n: (value): value is number => isCount(value) && value > 0,
-    o: objectOf({ id: isNonEmptyText, boot: isNonEmptyText }, { addr: isNonEmptyText }),
+    o: objectOf({ id: isNonEmptyText, instance: isNonEmptyText }, { addr: isNonEmptyText }),
     iat: isFiniteNumber,
     exp: isFiniteNumber,
     p: either(isNonEmptyText, isNull),
@@ -131,7 +131,7 @@ export interface WrittenPointer {
 
 /** Writes a pointer. @returns `null` if `readPointer` would refuse it */
 export function writePointer(pointer: Pointer): WrittenPointer | null {
-  const { id, boot, address } = pointer.owner;
+  const { id, instance, address } = pointer.owner;
   const { continuation, outcomeKey, firstTrace } = pointer;
   const claims: PointerClaims = {
     v: (continuation?.resume?.task ?? null) === null ? 2 : 3,
@@ -140,7 +140,7 @@ export function writePointer(pointer: Pointer): WrittenPointer | null {
     rt: pointer.route,
     c: pointer.callId,
     n: pointer.round,
-    o: address === undefined ? { id, boot } : { id, boot, addr: address },
+    o: address === undefined ? { id, instance } : { id, instance, addr: address },
     iat: pointer.issuedAtSeconds,
     exp: pointer.expiresAtSeconds,
     p: pointer.principal,
@@ -185,7 +185,7 @@ export function readPointer(claims: unknown, requests: unknown = []): Pointer | 
     round: claims.n,
     owner: {
       id: owner.id,
-      boot: owner.boot,
+      instance: owner.instance,
       ...(owner.addr === undefined ? {} : { address: owner.addr }),
     },
     issuedAtSeconds: claims.iat,

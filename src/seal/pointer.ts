@@ -100,9 +100,9 @@ export interface AnsweredQuestion {
   readonly reply: JsonRpcReply;
 }
 
-/** The replica that holds the call. `boot` differs after each restart. */
+/** The replica that holds the call. `instance` differs after each restart. */
 export interface PointerOwner {
   readonly id: string;
-  readonly boot: string;
+  readonly instance: string;
   readonly address?: string;
 }

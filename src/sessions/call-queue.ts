@@ -5,7 +5,7 @@
  * one of a tool that was not seen waits a moment only.
  */
 import type { Clock, Timer } from '../lib/clock.ts';
-import { busy, type QueueLimits } from './slots.ts';
+import { busy, type QueueLimits } from './permits.ts';
 
 /**
  * - `together`: calls start at once

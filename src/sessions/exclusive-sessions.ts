@@ -8,9 +8,9 @@ import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { KeyedOwner } from './session-owner.ts';
 import { UseCount } from './shared-sessions.ts';
-import { openInSlot, type SlottedSession, type SlotOptions } from './slots.ts';
+import { openInPermit, type PermittedSession, type PermitOptions } from './permits.ts';
 
-export interface ExclusiveSessionsOptions extends SlotOptions {
+export interface ExclusiveSessionsOptions extends PermitOptions {
   readonly idleTimeoutMs: number;
   /** The leases of the route. */
   readonly leases: OpenLeases;
@@ -20,7 +20,7 @@ export interface ExclusiveSessionsOptions extends SlotOptions {
 }
 
 /** A session between two calls. Requests that cannot lead to questions may use it. */
-interface IdleSession extends SlottedSession {
+interface IdleSession extends PermittedSession {
   readonly uses: UseCount;
 }
 
@@ -28,7 +28,7 @@ export class ExclusiveSessions {
   readonly #options: ExclusiveSessionsOptions;
   /** Most recently used last. */
   readonly #idle = new Map<string, IdleSession[]>();
-  readonly #leased = new Set<SlottedSession>();
+  readonly #leased = new Set<PermittedSession>();
   #isClosed = false;
   #isRetired = false;
 
@@ -54,9 +54,9 @@ export class ExclusiveSessions {
   async adopt(of: KeyedOwner, point: SessionPoint): Promise<Lease> {
     const { upstream } = this.#options;
     const { hasSiblings } = upstream.detector;
-    const slotted = await this.#open(of, () => upstream.adoptSession(of.owner, point));
-    slotted.session.questions.knowsAllCalls = () => !hasSiblings;
-    return this.#lend(hasSiblings ? { ...of, key: null } : of, slotted);
+    const permitted = await this.#open(of, () => upstream.resumeSession(of.owner, point));
+    permitted.session.questions.knowsAllCalls = () => !hasSiblings;
+    return this.#lend(hasSiblings ? { ...of, key: null } : of, permitted);
   }
 
   /** Lends an idle session to a request that cannot lead to questions; `null` if there is none. */
@@ -64,9 +64,9 @@ export class ExclusiveSessions {
     if (key === null) return null;
     const idle = this.#idle.get(key)?.findLast(({ session }) => !session.dead);
     if (idle === undefined) return null;
-    const { session, uses, slot } = idle;
+    const { session, uses, permit } = idle;
     const end = uses.use();
-    slot.used();
+    permit.used();
     const giveBack = () => {
       end();
       if (!uses.inUse && this.#idle.get(key)?.includes(idle) === true) this.#keep(key, idle);
@@ -95,47 +95,47 @@ export class ExclusiveSessions {
   /** Ends all sessions, whoever uses them. */
   close(): void {
     this.#isClosed = true;
-    for (const slotted of this.#leased) this.#end(slotted);
+    for (const permitted of this.#leased) this.#end(permitted);
     this.endIdle();
   }
 
-  #open({ principal }: KeyedOwner, open: () => Promise<Session>): Promise<SlottedSession> {
-    return openInSlot(this.#options, principal, open);
+  #open({ principal }: KeyedOwner, open: () => Promise<Session>): Promise<PermittedSession> {
+    return openInPermit(this.#options, principal, open);
   }
 
-  #lend({ key }: KeyedOwner, slotted: SlottedSession): Lease {
-    this.#leased.add(slotted);
+  #lend({ key }: KeyedOwner, permitted: PermittedSession): Lease {
+    this.#leased.add(permitted);
     const { leases } = this.#options;
-    return new CallLease(slotted.session, {
+    return new CallLease(permitted.session, {
       leases,
       onEnd: (how) => {
-        this.#leased.delete(slotted);
-        if (how !== 'left') return this.#giveBack(how === 'clean' ? key : null, slotted);
-        slotted.session.leave();
-        slotted.slot.free();
+        this.#leased.delete(permitted);
+        if (how !== 'left') return this.#giveBack(how === 'clean' ? key : null, permitted);
+        permitted.session.leave();
+        permitted.permit.free();
       },
     });
   }
 
   /** Takes the idle session that was used last, if it can be used again. */
-  async #reuse({ key, owner }: KeyedOwner): Promise<SlottedSession | null> {
-    const slotted = key === null ? null : this.#takeIdle(key);
-    if (slotted === null) return null;
-    this.#leased.add(slotted);
-    if (await slotted.session.ready(owner.headers)) return slotted;
-    this.#leased.delete(slotted);
-    this.#end(slotted);
+  async #reuse({ key, owner }: KeyedOwner): Promise<PermittedSession | null> {
+    const permitted = key === null ? null : this.#takeIdle(key);
+    if (permitted === null) return null;
+    this.#leased.add(permitted);
+    if (await permitted.session.ready(owner.headers)) return permitted;
+    this.#leased.delete(permitted);
+    this.#end(permitted);
     return null;
   }
 
   /** Skips sessions that requests use: a call may end its session at any time. */
-  #takeIdle(key: string): SlottedSession | null {
+  #takeIdle(key: string): PermittedSession | null {
     for (const idle of (this.#idle.get(key) ?? []).toReversed()) {
       if (idle.uses.inUse) continue;
       this.#removeIdle(key, idle);
       idle.uses.stop();
       if (!idle.session.dead) {
-        idle.slot.used();
+        idle.permit.used();
         idle.session.keepAlive(false, this);
         return idle;
       }
@@ -150,30 +150,30 @@ export class ExclusiveSessions {
     else this.#idle.delete(key);
   }
 
-  #giveBack(key: string | null, slotted: SlottedSession): void {
+  #giveBack(key: string | null, permitted: PermittedSession): void {
     const { upstream, clock, idleTimeoutMs } = this.#options;
-    const { session, slot } = slotted;
+    const { session, permit } = permitted;
     const isOver = this.#isClosed || this.#isRetired || upstream.detector.broadcasts;
-    if (key === null || isOver || session.dead) return this.#end(slotted);
+    if (key === null || isOver || session.dead) return this.#end(permitted);
     const uses = new UseCount(clock, idleTimeoutMs, () => {
       this.#removeIdle(key, idle);
       this.#end(idle);
     });
-    const idle: IdleSession = { session, slot, uses };
+    const idle: IdleSession = { session, permit, uses };
     this.#idle.set(key, [...(this.#idle.get(key) ?? []), idle]);
     session.keepAlive(true, this);
     this.#keep(key, idle);
   }
 
   #keep(key: string, idle: IdleSession): void {
-    idle.slot.idle(() => {
+    idle.permit.idle(() => {
       this.#removeIdle(key, idle);
       idle.uses.stop();
       this.#end(idle);
     });
   }
 
-  #end({ session, slot }: SlottedSession): void {
-    this.#options.onEnding(session.close().finally(() => slot.free()));
+  #end({ session, permit }: PermittedSession): void {
+    this.#options.onEnding(session.close().finally(() => permit.free()));
   }
 }

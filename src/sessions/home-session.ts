@@ -2,7 +2,7 @@
 import type { Clock } from '../lib/clock.ts';
 import type { LruMap } from '../lib/containers.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
-import type { Slot, SlottedSession } from './slots.ts';
+import type { Permit, PermittedSession } from './permits.ts';
 
 export interface LeftCallsOptions {
   /** Returns for how long a call that is left now can be resumed, in ms. */
@@ -42,7 +42,7 @@ export class LeftCalls {
 }
 
 /** A session of the home, and what uses it. */
-export interface HomeSession extends SlottedSession {
+export interface HomeSession extends PermittedSession {
   /** Calls and other requests that use the session now. */
   users: number;
   readonly left: LeftCalls;
@@ -62,7 +62,7 @@ export interface HomeSession extends SlottedSession {
 export interface DisconnectedSession {
   readonly point: SessionPoint;
   /** `null` if the home had the session in another process. */
-  readonly slot: Slot | null;
+  readonly permit: Permit | null;
   readonly left: LeftCalls;
   readonly hasServed: boolean;
   readonly isInherited: boolean;

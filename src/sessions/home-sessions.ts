@@ -11,18 +11,18 @@ import {
   type HomeSession,
   type LeftCallsOptions,
 } from './home-session.ts';
-import { openInSlot, type SlotOptions, type SlottedSession, type Slot } from './slots.ts';
+import { openInPermit, type PermitOptions, type PermittedSession, type Permit } from './permits.ts';
 
 /**
  * Why a session of earlier calls was replaced.
  * - `forgotten`: the server no longer knows it, or its stream ended
  * - `uncertain`: calls that may go on at the server cannot be told from the next one
- * - `needed`: another caller needed its slot, and the server or `sessions.max` allows no more sessions
+ * - `needed`: another caller needed its permit, and the server or `sessions.max` allows no more sessions
  */
 export type ReplacementReason = 'forgotten' | 'uncertain' | 'needed';
 
-export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
-  /** Whose sessions these are, for `Slots`. */
+export interface HomeSessionsOptions extends PermitOptions, LeftCallsOptions {
+  /** Whose sessions these are, for `Permits`. */
   readonly principal: string | null;
   /** Whether the caller has to be told that the state of an earlier session is gone. */
   readonly hasLostState: boolean;
@@ -59,9 +59,9 @@ export class HomeSessions {
     return this.#current;
   }
 
-  /** The slot of the current session, or of the disconnected one. */
-  get slot(): Slot | null {
-    return this.#current?.slot ?? this.#disconnected?.slot ?? null;
+  /** The permit of the current session, or of the disconnected one. */
+  get permit(): Permit | null {
+    return this.#current?.permit ?? this.#disconnected?.permit ?? null;
   }
 
   get isEmpty(): boolean {
@@ -80,14 +80,14 @@ export class HomeSessions {
 
   /** True if there is no session here, and none on its way. */
   get lacksSession(): boolean {
-    const isAsleep = this.#disconnected !== null && this.#disconnected.slot !== null;
+    const isAsleep = this.#disconnected !== null && this.#disconnected.permit !== null;
     return this.#current === null && this.#opening === null && !isAsleep;
   }
 
   /** Where another process could go on with the session; `null` if there is none here, or the server names none. */
   get point(): SessionPoint | null {
     if (this.#current !== null) return pointOf(this.#current.session);
-    return this.#disconnected?.slot ? this.#disconnected.point : null;
+    return this.#disconnected?.permit ? this.#disconnected.point : null;
   }
 
   /** Whether the caller was not told yet that the state of its session is gone. */
@@ -123,20 +123,20 @@ export class HomeSessions {
 
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
   async adopt(owner: SessionOwner, point: SessionPoint): Promise<HomeSession> {
-    const { slots, principal } = this.#options;
+    const { permits, principal } = this.#options;
     const running = this.#adopting.get(point.sessionId);
     if (running !== undefined) {
       return againIfRefused(running, () => this.adopt(owner, point));
     }
     const disconnected = this.#disconnected;
     if (disconnected?.point.sessionId === point.sessionId) {
-      const isCurrent = disconnected.slot !== null || this.lacksSession;
+      const isCurrent = disconnected.permit !== null || this.lacksSession;
       if (isCurrent) {
         return this.#takeOnce(JSON.stringify(owner.headers), this.#reconnect(owner, disconnected));
       }
     }
     return this.#once(point, async () => {
-      const entry = await this.#adopted(owner, point, await slots.take(principal));
+      const entry = await this.#adopted(owner, point, await permits.take(principal));
       entry.adopted = this.lacksSession ? 'home' : 'guest';
       if (this.lacksSession) this.#current = entry;
       return entry;
@@ -146,7 +146,7 @@ export class HomeSessions {
   /** Takes the session that the home had in another process for its own. */
   inherit(point: SessionPoint): void {
     const left = new LeftCalls(this.#options);
-    this.#disconnected = { point, slot: null, left, hasServed: true, isInherited: true };
+    this.#disconnected = { point, permit: null, left, hasServed: true, isInherited: true };
   }
 
   /** The home is here from now on: what its sessions were asked meanwhile can be told to be a call's. */
@@ -167,7 +167,7 @@ export class HomeSessions {
     for (const onReplaced of [...entry.onReplaced]) onReplaced();
   }
 
-  /** Ends the session for another caller to have its slot, as soon as no call uses it. */
+  /** Ends the session for another caller to have its permit, as soon as no call uses it. */
   evict(): void {
     const entry = this.#current;
     const disconnected = this.#disconnected;
@@ -175,23 +175,23 @@ export class HomeSessions {
       entry.hasServed ||= entry.users > 0;
       this.replace(entry, 'needed');
       if (entry.users === 0) this.end(entry);
-    } else if (disconnected !== null && disconnected.slot !== null) {
+    } else if (disconnected !== null && disconnected.permit !== null) {
       this.#lose(disconnected, 'needed');
-      disconnected.slot.free();
+      disconnected.permit.free();
       this.#disconnected = null;
     }
   }
 
   /** Lets go of a session with calls that another replica may resume: it needs the streams. */
   disconnect(entry: HomeSession): void {
-    const { session, slot, left, hasServed } = entry;
+    const { session, permit, left, hasServed } = entry;
     const point = pointOf(session);
     this.#current = null;
     this.#all.delete(entry);
     session.leave();
-    if (point === null || this.#isClosed) return slot.free();
+    if (point === null || this.#isClosed) return permit.free();
     const isInherited = this.#disconnected?.isInherited === true;
-    this.#disconnected = { point, slot, left, hasServed, isInherited };
+    this.#disconnected = { point, permit, left, hasServed, isInherited };
   }
 
   /** Makes the current session, which no call used, an earlier one. */
@@ -211,7 +211,7 @@ export class HomeSessions {
    */
   clear(): boolean {
     const isLeft = this.#isHandedOver || this.#disconnected?.isInherited === true;
-    this.#disconnected?.slot?.free();
+    this.#disconnected?.permit?.free();
     this.#disconnected = null;
     if (this.#current !== null) this.end(this.#current);
     return isLeft;
@@ -220,13 +220,13 @@ export class HomeSessions {
   end(entry: HomeSession): void {
     if (!this.#all.delete(entry)) return;
     this.dismiss(entry);
-    const { session, slot, left, adopted } = entry;
+    const { session, permit, left, adopted } = entry;
     // Other calls of the session can be resumed, or another process can go on with it.
     const hasOthers = adopted === 'guest' || (adopted !== null && session.questions.hasUnfinished);
     const isKept = left.any || hasOthers || this.#isHandedOver;
     if (isKept) session.leave();
     const ending = isKept ? Promise.resolve() : session.close();
-    this.#options.onEnding(ending.finally(() => slot.free()));
+    this.#options.onEnding(ending.finally(() => permit.free()));
   }
 
   /** Has a session that is on its way be the current one, for all who wait for it. */
@@ -259,20 +259,20 @@ export class HomeSessions {
    * be reached, the next request tries again.
    */
   async #reconnect(owner: SessionOwner, disconnected: DisconnectedSession): Promise<HomeSession> {
-    const { slots, principal } = this.#options;
-    const { point, slot, left, hasServed, isInherited } = disconnected;
+    const { permits, principal } = this.#options;
+    const { point, permit, left, hasServed, isInherited } = disconnected;
     this.#disconnected = null;
-    slot?.used();
+    permit?.used();
     try {
       const entry = await this.#once(point, async () =>
-        this.#adopted(owner, point, slot ?? (await slots.take(principal)), left),
+        this.#adopted(owner, point, permit ?? (await permits.take(principal)), left),
       );
       entry.hasServed ||= hasServed;
       if (isInherited) entry.adopted = 'home';
       return entry;
     } catch (error) {
       const isKept = asUpstreamFailure(error, false).code !== 'session_gone';
-      if (isKept && !this.#isClosed) this.#disconnected = { ...disconnected, slot: null };
+      if (isKept && !this.#isClosed) this.#disconnected = { ...disconnected, permit: null };
       throw error;
     }
   }
@@ -290,28 +290,30 @@ export class HomeSessions {
 
   async #openNew(owner: SessionOwner): Promise<HomeSession> {
     const { principal, upstream } = this.#options;
-    return this.#add(await openInSlot(this.#options, principal, () => upstream.openSession(owner)));
+    return this.#add(
+      await openInPermit(this.#options, principal, () => upstream.openSession(owner)),
+    );
   }
 
   async #adopted(
     owner: SessionOwner,
     point: SessionPoint,
-    slot: Slot,
+    permit: Permit,
     left?: LeftCalls,
   ): Promise<HomeSession> {
     try {
-      const session = await this.#options.upstream.adoptSession(owner, point);
-      return this.#add({ session, slot }, left);
+      const session = await this.#options.upstream.resumeSession(owner, point);
+      return this.#add({ session, permit }, left);
     } catch (error) {
-      slot.free();
+      permit.free();
       throw error;
     }
   }
 
-  #add(slotted: SlottedSession, left = new LeftCalls(this.#options)): HomeSession {
+  #add(permitted: PermittedSession, left = new LeftCalls(this.#options)): HomeSession {
     const { upstream } = this.#options;
     const entry: HomeSession = {
-      ...{ ...slotted, users: 0, left, hasServed: false, adopted: null },
+      ...{ ...permitted, users: 0, left, hasServed: false, adopted: null },
       habits: new LruMap(MAX_TARGETS),
       onReplaced: new Set(),
     };

@@ -15,7 +15,7 @@ import {
 import { canBeAsked, type HomeConcurrency, type SessionOwner } from './session-owner.ts';
 import type { HomeSession } from './home-session.ts';
 import { HomeSessions, type HomeSessionsOptions } from './home-sessions.ts';
-import type { QueueLimits } from './slots.ts';
+import type { QueueLimits } from './permits.ts';
 import { CallQueue, type CalledTool, type StartedCall, type StartRule } from './call-queue.ts';
 
 export interface HomeOptions extends HomeSessionsOptions {
@@ -58,9 +58,9 @@ export class Home {
    * @throws UpstreamFailure
    */
   lease(owner: SessionOwner, request: LeaseRequest): Lease | Promise<Lease> {
-    const { upstream, slots } = this.#options;
+    const { upstream, permits } = this.#options;
     // Callers take turns: none keeps the only session with one call after the other.
-    const mustYield = upstream.hasOneSession && slots.isWaitedFor;
+    const mustYield = upstream.hasOneSession && permits.isWaitedFor;
     const queued = this.#needsQueue(owner, request) ? this.#enterQueue(request) : null;
     const entry = this.#sessions.current;
     const isAsked = canBeAsked(owner.profile);
@@ -218,7 +218,7 @@ export class Home {
     switch (upstream.askingStyle) {
       case 'on-stream':
         return 'together';
-      case 'unrelated':
+      case 'uncorrelated':
         return 'silent-first';
       case 'unknown':
         return 'probe';
@@ -275,7 +275,7 @@ export class Home {
   #use(entry: HomeSession): HomeSession {
     entry.users += 1;
     if (entry.users === 1) {
-      entry.slot.used();
+      entry.permit.used();
       entry.session.keepAlive(false, this);
     }
     return entry;
@@ -299,7 +299,7 @@ export class Home {
     const { upstream, clock, isRetired } = this.#options;
     const entry = this.#sessions.current;
     if (this.#pending > 0 || (entry !== null && entry.users > 0)) return;
-    const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, slot } = this.#sessions;
+    const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, permit } = this.#sessions;
     if (isClosed || isHandedOver || isRetired() || upstream.detector.broadcasts) {
       return this.#empty();
     }
@@ -307,7 +307,7 @@ export class Home {
       if (!isEmpty) return;
       if (!hasLostState) return this.#empty();
     }
-    slot?.idle(() => this.#evict());
+    permit?.idle(() => this.#evict());
     entry?.session.keepAlive(true, this);
     this.#idleSinceMs = clock.elapsed();
     this.#idleTimer ??= clock.setTimer(this.#options.idleTimeoutMs, () => this.#expire());

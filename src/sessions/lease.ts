@@ -26,7 +26,7 @@ export interface Lease {
   leave(): void;
 }
 
-/** How a lease ended: `left` if the call has let go of the session without ending it. */
+/** How a lease ended: `left` if the call has released the session without ending it. */
 export type LeaseEnd = 'clean' | 'unclean' | 'left';
 
 /** Counts the calls that have a session. */

@@ -49,7 +49,7 @@ export interface HomePoint extends SessionPoint {
 
 interface HeldHome {
   readonly id: HomeId;
-  epoch: number;
+  fencingToken: number;
   /** The term of this process (`Directory.term`) in which the home was claimed. */
   term: number | null;
   session: SessionPoint | null;
@@ -161,10 +161,10 @@ export class HomePlacement {
   }
 
   /** Sends all of it before any later claim of the home. What cannot be told to the store expires there. */
-  #free({ id, epoch }: HeldHome, isSessionLeft: boolean): void {
+  #free({ id, fencingToken }: HeldHome, isSessionLeft: boolean): void {
     const { store } = this.#options;
     if (!isSessionLeft) void store.forget(id).catch(() => {});
-    void store.release(id, epoch).catch(() => {});
+    void store.release(id, fencingToken).catch(() => {});
   }
 
   async #claim(key: string): Promise<HomeClaim> {
@@ -176,13 +176,13 @@ export class HomePlacement {
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
     const kept = await store.kept(id).catch((error: unknown) => {
       // Nobody would renew the claim, or give it back.
-      void store.release(id, claim.epoch).catch(() => {});
+      void store.release(id, claim.fencingToken).catch(() => {});
       throw error;
     });
     const session = kept === null ? null : this.#open(id, kept);
     // The request that waits for it goes on here. Nobody would give the home up, so it is not renewed, and expires.
     if (this.#isClosed) return { type: 'here', session };
-    this.#held.set(key, { id, epoch: claim.epoch, term, session });
+    this.#held.set(key, { id, fencingToken: claim.fencingToken, term, session });
     this.#renewLater();
     this.#listener.claimed(key);
     // The claim was faster than the first lease of this process.
@@ -241,14 +241,14 @@ export class HomePlacement {
     const claim = await store.claim(held.id, ttlMs);
     if (this.#held.get(key) !== held) {
       const isWanted = this.#held.has(key) || this.#claiming.has(key) || this.#isClosed;
-      // What was given back meanwhile can be the claim of an earlier epoch.
+      // What was given back meanwhile can be the claim of an earlier fencing token.
       if (claim.type === 'claimed' && !isWanted) {
-        void store.release(held.id, claim.epoch).catch(() => {});
+        void store.release(held.id, claim.fencingToken).catch(() => {});
       }
       return;
     }
     if (claim.type === 'claimed') {
-      held.epoch = claim.epoch;
+      held.fencingToken = claim.fencingToken;
       held.term = term;
       this.#listener.claimed(key);
       if (held.session !== null) await this.#store(held, held.session);

@@ -3,7 +3,7 @@ import type { Counts } from '../lib/counts.ts';
 import type { ReplacementReason } from './home-sessions.ts';
 import type { HomePlacement } from './placement.ts';
 import type { SharingOptions } from './session-owner.ts';
-import type { QueueLimits } from './slots.ts';
+import type { QueueLimits } from './permits.ts';
 
 export interface SessionPoolOptions extends SharingOptions {
   readonly idleTimeoutMs: number;

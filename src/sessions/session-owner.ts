@@ -72,7 +72,7 @@ export interface KeyedOwner {
   readonly owner: SessionOwner;
   /** Equal for owners that may use the same session; `null` if none may. */
   readonly key: string | null;
-  /** For `Slots`. */
+  /** For `Permits`. */
   readonly principal: string | null;
 }
 

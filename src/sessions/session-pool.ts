@@ -19,7 +19,7 @@ import {
 import { Sharing, type HomeName, type SessionOwner } from './session-owner.ts';
 import { elsewhere, type HomePlacement, type HomePoint } from './placement.ts';
 import type { SessionPoolOptions } from './pool-options.ts';
-import { onlyForCalls, type SlotOptions, Slots } from './slots.ts';
+import { onlyForCalls, type PermitOptions, Permits } from './permits.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { ExclusiveSessions } from './exclusive-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
@@ -35,7 +35,7 @@ export class SessionPool {
   readonly #clock: Clock;
   #placement: HomePlacement | null;
   readonly #sharing: Sharing;
-  readonly #slots: Slots;
+  readonly #permits: Permits;
   readonly #homes = new ReleasingMap<string, Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
@@ -66,10 +66,10 @@ export class SessionPool {
         return upstream.hasOneSession ? 1 : max;
       },
     };
-    this.#slots = new Slots(limits, counts, clock);
+    this.#permits = new Permits(limits, counts, clock);
     const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
     this.#exclusive = new ExclusiveSessions({
-      ...this.#slotOptions(),
+      ...this.#permitOptions(),
       ...{ leases: this.#leases, idleTimeoutMs, clock, onEnding },
     });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
@@ -83,7 +83,7 @@ export class SessionPool {
 
   /** Sessions that are open now. */
   get size(): number {
-    return this.#slots.size + this.#listening.size + this.#shared.size + this.#single.size;
+    return this.#permits.size + this.#listening.size + this.#shared.size + this.#single.size;
   }
 
   /**
@@ -110,7 +110,7 @@ export class SessionPool {
     const home = this.#sharing.homeFor(owner);
     if (home === null) return false;
     const found = this.#isStopping ? null : this.holderOf(owner);
-    // While the store is away, a request without effects does without the home.
+    // While the store is unreachable, a request without effects does without the home.
     if (found !== null) await found.catch(() => null);
     return this.#placement === null || this.#placement.isHere(home.key);
   }
@@ -200,8 +200,8 @@ export class SessionPool {
    * @throws UpstreamFailure `upstream_busy`
    */
   async reserveOnlySession(): Promise<() => void> {
-    const slot = await this.#slots.take(null);
-    return () => slot.free();
+    const permit = await this.#permits.take(null);
+    return () => permit.free();
   }
 
   /** See `Sharing.sharingKey`. */
@@ -226,7 +226,7 @@ export class SessionPool {
 
   /** Closes every session. */
   async close(): Promise<void> {
-    this.#slots.close();
+    this.#permits.close();
     for (const session of this.#listening) this.#noteEnding(session.close());
     // No call runs any more. Another process can go on with the sessions.
     this.handOver();
@@ -252,7 +252,7 @@ export class SessionPool {
     const hasLostState = this.#untold.has(key);
     this.#untold.delete(key);
     const home = new Home({
-      ...this.#slotOptions(),
+      ...this.#permitOptions(),
       key,
       hasLostState,
       principal: this.#sharing.principal(owner),
@@ -276,10 +276,10 @@ export class SessionPool {
     return home;
   }
 
-  #slotOptions(): SlotOptions {
+  #permitOptions(): PermitOptions {
     return {
       upstream: this.#upstream,
-      slots: this.#slots,
+      permits: this.#permits,
       endOthers: async () => {
         for (const session of [...this.#listening]) {
           // Its subscription gives it back, and opens another one if the server turns out to have more.
@@ -299,7 +299,7 @@ export class SessionPool {
   ): Promise<PointerOwner | null> {
     const claim = await placement.claim(home.key);
     if (claim.type === 'elsewhere') return claim.holder;
-    // It got a session before it could be claimed, while the store was away.
+    // It got a session before it could be claimed, while the store was unreachable.
     const own = this.#homes.get(home.key)?.point ?? null;
     if (own !== null) placement.keep(home.key, own);
     else if (claim.session !== null) this.#homeOf(owner, home).inherit(claim.session);

@@ -9,7 +9,7 @@ import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import type { SharedLease } from './lease.ts';
 import { UseCount } from './shared-sessions.ts';
-import { busy, type QueueLimits } from './slots.ts';
+import { busy, type QueueLimits } from './permits.ts';
 
 export interface SingleSessionOptions {
   readonly idleTimeoutMs: number;

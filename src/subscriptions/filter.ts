@@ -3,7 +3,7 @@
  * is among them (subscriptions, "Notification Filter"); and the listener itself.
  */
 import { objectMember, type JsonObject, isJsonObject } from '../protocol/json.ts';
-import type { Leg } from '../model/request.ts';
+import type { Waiter } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { Meta } from '../protocol/meta.ts';
 import { fromServer } from '../protocol/translate/cleaning.ts';
@@ -162,7 +162,7 @@ export class Listener {
   /** Resolves when the listener ends, for whatever reason. */
   readonly ended: Promise<void>;
   readonly #id: ClientRequestId;
-  readonly #leg: Pick<Leg, 'notify' | 'closed'>;
+  readonly #waiter: Pick<Waiter, 'notify' | 'closed'>;
   readonly #end: () => void;
   readonly #taskIds: readonly string[];
   /** Keyed by content, to drop duplicates. */
@@ -174,18 +174,18 @@ export class Listener {
   constructor(
     id: ClientRequestId,
     asked: NotificationFilter,
-    leg: Pick<Leg, 'notify' | 'closed'>,
+    waiter: Pick<Waiter, 'notify' | 'closed'>,
     taskIds: readonly string[] = [],
   ) {
     this.#taskIds = taskIds;
     this.#id = id;
     this.asked = asked;
-    this.#leg = leg;
+    this.#waiter = waiter;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.ended = promise;
     this.#end = resolve;
-    if (leg.closed.aborted) this.end();
-    else leg.closed.addEventListener('abort', () => this.end());
+    if (waiter.closed.aborted) this.end();
+    else waiter.closed.addEventListener('abort', () => this.end());
   }
 
   /** The acknowledged filter, or `null` before the acknowledgement. */
@@ -252,6 +252,6 @@ export class Listener {
 
   #notify(method: string, rest: JsonObject): void {
     const meta = isJsonObject(rest['_meta']) ? rest['_meta'] : {};
-    this.#leg.notify(method, { ...rest, _meta: { ...meta, [Meta.subscriptionId]: this.#id } });
+    this.#waiter.notify(method, { ...rest, _meta: { ...meta, [Meta.subscriptionId]: this.#id } });
   }
 }

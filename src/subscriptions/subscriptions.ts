@@ -5,7 +5,7 @@
 import { inBackground } from '../lib/background.ts';
 import type { Clock } from '../lib/clock.ts';
 import { requestFailure, STOPPING_FOR_REQUEST, TASKS_NOT_DECLARED } from '../model/failures.ts';
-import type { CallReply, EdgeRequest, Failure, Leg } from '../model/request.ts';
+import type { CallReply, EdgeRequest, Failure, Waiter } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
@@ -44,7 +44,7 @@ export interface FollowedTasks {
 }
 
 /** The client's side of a listener. */
-export interface ListenLeg extends Leg {
+export interface ListenWaiter extends Waiter {
   /** Resolves when the client has the whole response, or has left. */
   readonly over: Promise<void>;
 }
@@ -65,23 +65,27 @@ export class Subscriptions {
    * @param id of the request, which is the id of the subscription (subscriptions, "Receiving Notifications")
    * @returns the result that ends the stream, or the failure
    */
-  async listen(request: EdgeRequest, id: ClientRequestId, leg: ListenLeg): Promise<CallReply> {
+  async listen(
+    request: EdgeRequest,
+    id: ClientRequestId,
+    waiter: ListenWaiter,
+  ): Promise<CallReply> {
     if (this.#stopping) return REFUSED;
     const { quota, maxResourcesPerListener } = this.#options;
     const giveBack = quota.take(request.caller.principalKey);
     if (giveBack === null) return TOO_MANY;
     // The place is taken until the connection closes.
-    inBackground(leg.over.then(giveBack));
+    inBackground(waiter.over.then(giveBack));
     const tasks = await this.#tasksOf(request);
     if ('error' in tasks) return { kind: 'failed', failure: tasks };
     // While its tasks were looked up, all listeners may have been ended.
     if (this.#stopping) return REFUSED;
     const filter = readFilter(request.params, maxResourcesPerListener);
-    const listener = new Listener(id, filter, leg, tasks);
+    const listener = new Listener(id, filter, waiter, tasks);
     this.#listeners.add(listener);
     const stream = this.#options.pool.canListen ? this.#streamFor(request) : null;
     try {
-      // Nothing can be heard where the server has one session, which its callers take turns to have.
+      // Nothing can be heard where the server has one session, which its calls of different callers run one at a time to have.
       if (stream === null) listener.acknowledge(NOTHING);
       const serverInfo = stream === null ? null : await join(stream, listener);
       for (const task of tasks) this.#follow(request, task, listener);

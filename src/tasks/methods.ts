@@ -2,11 +2,11 @@
 import { inBackground } from '../lib/background.ts';
 import { TASKS_NOT_DECLARED } from '../model/failures.ts';
 import {
-  legWithoutNotifications,
+  waiterWithoutNotifications,
   type CallReply,
   type EdgeRequest,
   type Failure,
-  type Leg,
+  type Waiter,
 } from '../model/request.ts';
 import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
@@ -17,34 +17,34 @@ import { detailedTask, getTaskResult } from './wire.ts';
 export async function serveTaskMethod(
   tasks: TaskEngine,
   request: EdgeRequest,
-  leg: Leg,
+  waiter: Waiter,
 ): Promise<CallReply> {
   if (request.profile.tasks !== true) return { kind: 'failed', failure: TASKS_NOT_DECLARED };
   const write = request.method === 'tasks/get' ? getTaskResult : acknowledgement;
-  return replyWith(await replyTo(tasks, request, leg), write);
+  return replyWith(await replyTo(tasks, request, waiter), write);
 }
 
 /** Serves the same methods for a draft, which tells in all of them what the task is now. */
 export async function serveDraftTaskMethod(
   tasks: TaskEngine,
   request: EdgeRequest,
-  leg: Leg,
+  waiter: Waiter,
 ): Promise<CallReply> {
-  return replyWith(await replyTo(tasks, request, leg), getTaskResult);
+  return replyWith(await replyTo(tasks, request, waiter), getTaskResult);
 }
 
-function replyTo(tasks: TaskEngine, request: EdgeRequest, leg: Leg): Promise<TaskReply> {
+function replyTo(tasks: TaskEngine, request: EdgeRequest, waiter: Waiter): Promise<TaskReply> {
   const { method, params, untilSettled } = request;
   const taskId = String(params['taskId']);
   switch (method) {
     case 'tasks/update':
-      return tasks.answer(request, taskId, objectMember(params, 'inputResponses') ?? {}, leg);
+      return tasks.answer(request, taskId, objectMember(params, 'inputResponses') ?? {}, waiter);
     case 'tasks/cancel':
-      return tasks.cancel(request, taskId, leg);
+      return tasks.cancel(request, taskId, waiter);
     default:
       return untilSettled === true
-        ? tasks.settled(request, taskId, leg)
-        : tasks.get(request, taskId, leg);
+        ? tasks.settled(request, taskId, waiter)
+        : tasks.get(request, taskId, waiter);
   }
 }
 
@@ -62,7 +62,7 @@ function replyWith(reply: TaskReply, write: (task: Task) => JsonObject): CallRep
 export function followedTasks(tasks: Tasks) {
   return {
     has: async (request: EdgeRequest, taskId: string): Promise<boolean | Failure> => {
-      const reply = await tasks.get(request, taskId, legWithoutNotifications());
+      const reply = await tasks.get(request, taskId, waiterWithoutNotifications());
       if (reply.type === 'task') return true;
       return isRetryable(reply.failure) && reply.failure;
     },
@@ -85,7 +85,7 @@ async function follow(
 ): Promise<void> {
   let last = '';
   while (!ended.aborted) {
-    const reply = await tasks.get(request, taskId, legWithoutNotifications(ended));
+    const reply = await tasks.get(request, taskId, waiterWithoutNotifications(ended));
     if (ended.aborted) return;
     if (reply.type === 'task') {
       const params = detailedTask(reply.task);

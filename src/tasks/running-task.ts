@@ -5,7 +5,7 @@
 import { inBackground, reportDefect } from '../lib/background.ts';
 import { sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import { callFailure } from '../model/failures.ts';
-import type { Caller, Failure, CallReply, Leg, WaitingTask } from '../model/request.ts';
+import type { Caller, Failure, CallReply, Waiter, WaitingTask } from '../model/request.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
@@ -15,7 +15,7 @@ import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
 import { untilChanged } from './until-changed.ts';
 import { meaningOf, type Asked, type NextStep } from './next-step.ts';
-import { endLeg, stopElsewhere, type TaskCalls } from './task-calls.ts';
+import { endWaiter, stopElsewhere, type TaskCalls } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;
@@ -51,9 +51,9 @@ export class RunningTask implements WaitingTask {
   #asked: Asked | null = null;
   /** Whose credentials go upstream: those of the last request about the task. */
   #caller: Caller;
-  /** Closes the leg that waits for the call; `null` while none does. */
+  /** Closes the waiter that waits for the call; `null` while none does. */
   #waiting: AbortController | null = null;
-  /** The reply to that leg. */
+  /** The reply to that waiter. */
   #served: Promise<unknown> = Promise.resolve();
   /** Whether the call has moved since the task last looked at it. */
   #hasMoved = false;
@@ -203,7 +203,7 @@ export class RunningTask implements WaitingTask {
     const kept = await this.#saver.endKept();
     if (kept === null) return;
     const { state, statusMessage } = kept;
-    // While a leg waited here, that replica could not cancel the call.
+    // While a waiter waited here, that replica could not cancel the call.
     if (state.status === 'cancelled') this.#waiting?.abort();
     this.#change({ state, statusMessage, retry: null });
   }
@@ -233,7 +233,7 @@ export class RunningTask implements WaitingTask {
       const waiting = new AbortController();
       this.#waiting = waiting;
       this.#hasMoved = false;
-      const served = calls.serve(this.#requestOf(retry), this.#legOf(waiting.signal));
+      const served = calls.serve(this.#requestOf(retry), this.#waiterOf(waiting.signal));
       this.#served = served;
       const reply = await served;
       if (this.#waiting !== waiting) return null;
@@ -273,7 +273,7 @@ export class RunningTask implements WaitingTask {
     return { ...retry, caller: this.#caller, task: this };
   }
 
-  #legOf(closed: Closed): Leg {
+  #waiterOf(closed: Closed): Waiter {
     return {
       closed,
       backlog: null,
@@ -318,7 +318,7 @@ export class RunningTask implements WaitingTask {
   }
 
   /**
-   * Leaves the task to the replica that has claimed it. Its leg would keep the call from ending when that one cancels it.
+   * Leaves the task to the replica that has claimed it. Its waiter would keep the call from ending when that one cancels it.
    * @param end the end that that one has kept, if it has
    */
   #leaveToHolder(end: TaskRecord | null = null): void {
@@ -328,7 +328,7 @@ export class RunningTask implements WaitingTask {
     if (retry === null || waiting === null) return;
     if (end?.state.status === 'cancelled') return waiting.abort();
     const { calls, clock } = this.#options;
-    inBackground(endLeg(calls, clock, this.#requestOf(retry), this.#served));
+    inBackground(endWaiter(calls, clock, this.#requestOf(retry), this.#served));
   }
 
   /** The time of the task is over: nothing of it is left. */

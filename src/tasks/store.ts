@@ -74,8 +74,8 @@ export class TaskStore {
   }
 
   /** Gives a claim up. What the store is not told expires there. */
-  async release(key: TaskKey, epoch: number): Promise<void> {
-    await this.#store.release(key, epoch).catch(() => {});
+  async release(key: TaskKey, fencingToken: number): Promise<void> {
+    await this.#store.release(key, fencingToken).catch(() => {});
   }
 
   async forget(key: TaskKey): Promise<void> {

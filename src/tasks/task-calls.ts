@@ -2,17 +2,17 @@
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { RelayedHandle } from '../model/relay.ts';
 import {
-  legWithoutNotifications,
+  waiterWithoutNotifications,
   type CallReply,
   type EdgeRequest,
-  type Leg,
+  type Waiter,
   type WaitingTask,
 } from '../model/request.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 
 /** What a task does with its call. */
 export interface TaskCalls {
-  serve(request: EdgeRequest, leg: Leg): Promise<CallReply>;
+  serve(request: EdgeRequest, waiter: Waiter): Promise<CallReply>;
   /** Cancels a call that is here. @returns false if it is not, or if its stream is being resumed */
   cancelHere(request: EdgeRequest, requestState: string): boolean;
   /** Tells the clients of a call that is here to retry, unless it has something to be replied at once. */
@@ -21,7 +21,7 @@ export interface TaskCalls {
 
 /** What the tasks of a route do with its calls. */
 export interface RouteCalls extends TaskCalls {
-  serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null>;
+  serveRelayed(request: EdgeRequest, waiter: Waiter): Promise<RelayedHandle | null>;
   runsAsServerTask(request: EdgeRequest, requestState: string): boolean;
 }
 
@@ -55,12 +55,12 @@ const STOPPING_TASK: WaitingTask = {
 };
 
 /**
- * Ends the leg of a task that goes on at another replica. Closing it would cancel the call, if the other one has no leg there
+ * Ends the waiter of a task that goes on at another replica. Closing it would cancel the call, if the other one has no waiter there
  * yet: so the call replies to it, when it can. Never throws.
  * @param request the retry of the task, which waits
  * @param served the reply to it
  */
-export async function endLeg(
+export async function endWaiter(
   calls: TaskCalls,
   clock: Clock,
   request: EdgeRequest & { readonly requestState: string },
@@ -88,7 +88,7 @@ export async function stopElsewhere(
 ): Promise<boolean> {
   const retry = { ...request, inputResponses: null, task: STOPPING_TASK };
   for (let attempt = 1; ; attempt += 1) {
-    const reply = await calls.serve(retry, legWithoutNotifications());
+    const reply = await calls.serve(retry, waiterWithoutNotifications());
     const again = retryOf(reply);
     if (again !== null) return calls.cancelHere(retry, again.requestState);
     const error = reply.kind === 'failed' ? { ...reply.failure.error } : {};

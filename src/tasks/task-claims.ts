@@ -1,4 +1,4 @@
-/** The claims that this process has of its tasks. A new epoch shows that a claim was lost, maybe to another replica. */
+/** The claims that this process has of its tasks. A new fencing token shows that a claim was lost, maybe to another replica. */
 import { inBackground } from '../lib/background.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { TaskKey } from '../protocol/ids.ts';
@@ -13,14 +13,14 @@ interface ClaimedTask {
 const RETRY_MS = 250;
 
 export class TaskClaims {
-  readonly #epochs = new Map<TaskKey, number>();
+  readonly #fencingTokens = new Map<TaskKey, number>();
   /** The tasks to claim again. */
   readonly #toClaim = new Set<ClaimedTask>();
   #isClaimingAgain = false;
 
   /** Notes the claim of a task that has just been taken over. */
-  note(key: TaskKey, epoch: number): void {
-    this.#epochs.set(key, epoch);
+  note(key: TaskKey, fencingToken: number): void {
+    this.#fencingTokens.set(key, fencingToken);
   }
 
   /**
@@ -37,13 +37,13 @@ export class TaskClaims {
   ): Promise<boolean> {
     const claim = await store.claim(key, leftMs);
     if (claim.type === 'held') return false;
-    const lastEpoch = this.#epochs.get(key);
-    const isUnchanged = lastEpoch === undefined || lastEpoch === claim.epoch;
+    const lastFencingToken = this.#fencingTokens.get(key);
+    const isUnchanged = lastFencingToken === undefined || lastFencingToken === claim.fencingToken;
     // Another replica had the task meanwhile and kept what it knows, unless the store has lost its data.
     const isOurs = isUnchanged || !(await store.has(key));
-    if (isHere()) this.#epochs.set(key, claim.epoch);
+    if (isHere()) this.#fencingTokens.set(key, claim.fencingToken);
     // Nobody would give this claim back: what went away has given back the one before.
-    else inBackground(store.release(key, claim.epoch));
+    else inBackground(store.release(key, claim.fencingToken));
     return isOurs;
   }
 
@@ -66,8 +66,8 @@ export class TaskClaims {
 
   /** Gives the claim of a task back, if there is one. */
   release(store: TaskStore | null, key: TaskKey): void {
-    const epoch = this.#epochs.get(key);
-    this.#epochs.delete(key);
-    if (epoch !== undefined) inBackground(store?.release(key, epoch));
+    const fencingToken = this.#fencingTokens.get(key);
+    this.#fencingTokens.delete(key);
+    if (fencingToken !== undefined) inBackground(store?.release(key, fencingToken));
   }
 }

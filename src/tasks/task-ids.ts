@@ -11,7 +11,7 @@ import type { Caller } from '../model/request.ts';
 const KEY_PREFIX = 'task:';
 /** Ids travel in a header (`Mcp-Name`), and in logs and URLs of clients. */
 const MAX_ID_LENGTH = 200;
-/** Keys and boot ids are random numbers of this length. */
+/** Keys and instance ids are random numbers of this length. */
 const RANDOM_BYTES = 16;
 
 /** A replica that others reach over the relay. */
@@ -64,18 +64,18 @@ export class TaskIds {
 
   #write(random: string): string {
     if (this.#owner === null) return random;
-    const { boot, address } = this.#owner;
-    const ids = [random, boot].map((id) => Buffer.from(id, 'base64url'));
+    const { instance, address } = this.#owner;
+    const ids = [random, instance].map((id) => Buffer.from(id, 'base64url'));
     return Buffer.concat([...ids, Buffer.from(address, 'latin1')]).toString('latin1');
   }
 
   #read(content: string): TaskName | null {
     if (this.#owner === null) return { key: TaskIds.keyOf(content), owner: null };
     const bytes = Buffer.from(content, 'latin1');
-    const boot = bytes.toString('base64url', RANDOM_BYTES, 2 * RANDOM_BYTES);
+    const instance = bytes.toString('base64url', RANDOM_BYTES, 2 * RANDOM_BYTES);
     const address = bytes.toString('latin1', 2 * RANDOM_BYTES);
     if (!URL.canParse(address)) return null;
     const key = TaskIds.keyOf(bytes.toString('base64url', 0, RANDOM_BYTES));
-    return { key, owner: { id: boot, boot, address } };
+    return { key, owner: { id: instance, instance, address } };
   }
 }

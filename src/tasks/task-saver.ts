@@ -1,4 +1,4 @@
-/** Keeps the record of a task in the store. While the store is away, the process that has the task knows more. */
+/** Keeps the record of a task in the store. While the store is unreachable, the process that has the task knows more. */
 import { Closing, sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
@@ -83,7 +83,7 @@ export class TaskSaver {
     this.#hurry.abort();
   }
 
-  /** Finds the end of the task that another replica has kept. @returns `null` if there is none, or the store is away */
+  /** Finds the end of the task that another replica has kept. @returns `null` if there is none, or the store is unreachable */
   async endKept(): Promise<TaskRecord | null> {
     const { key, store } = this.#options;
     const kept = (await store?.find(key).catch(() => null)) ?? null;

@@ -8,7 +8,7 @@ import type { Quota } from '../lib/counts.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { TASK_UNREACHABLE, UNKNOWN_TASK } from '../model/failures.ts';
 import type { Relay, RelayedHandle } from '../model/relay.ts';
-import type { Caller, CallReply, EdgeRequest, Leg, Promotion } from '../model/request.ts';
+import type { Caller, CallReply, EdgeRequest, Waiter, Promotion } from '../model/request.ts';
 import { isTaskOver, TASK_STATUSES, type TaskEngine, type TaskReply } from '../model/task.ts';
 import type { Log } from '../ops/log.ts';
 import type { TaskKey } from '../protocol/ids.ts';
@@ -25,8 +25,8 @@ import { createTaskResult, detailedTask, readTaskReply } from './wire.ts';
 
 export interface TasksOptions {
   readonly route: string;
-  /** The boot id of this process. */
-  readonly boot: string;
+  /** The instance id of this process. */
+  readonly instance: string;
   readonly calls: RouteCalls;
   /** `null` if tasks live in this process only. */
   readonly store: TaskStore | null;
@@ -90,21 +90,21 @@ export class Tasks implements TaskEngine {
   }
 
   /** Serves a call, or a retry, which can become a task. */
-  serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
-    const served = this.#options.calls.serve(request, leg);
+  serve(request: EdgeRequest, waiter: Waiter): Promise<CallReply> {
+    const served = this.#options.calls.serve(request, waiter);
     if (this.#options.promotion(request) === null) return served;
     return served.then((reply) => this.#promote(request, reply));
   }
 
   /** Serves a request that reached another replica: a call, or a retry, or about a task that is here. */
-  async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null> {
+  async serveRelayed(request: EdgeRequest, waiter: Waiter): Promise<RelayedHandle | null> {
     const taskId = request.params['taskId'];
     if (request.method.startsWith('tasks/') && typeof taskId === 'string') {
       const task = this.#here(request, taskId);
       if (task === undefined) return null;
       return { begin: () => this.#serveOwn(request, taskId, task), sendClientBack: () => {} };
     }
-    const handle = await this.#options.calls.serveRelayed(request, leg);
+    const handle = await this.#options.calls.serveRelayed(request, waiter);
     return (
       handle && {
         begin: () => handle.begin()?.then((reply) => this.#promote(request, reply)) ?? null,
@@ -113,32 +113,37 @@ export class Tasks implements TaskEngine {
     );
   }
 
-  async get(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
+  async get(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     const place = await this.#find(request, taskId);
     if (place.type === 'failed') return place;
     const record = place.type === 'here' ? place.task.record : place.record;
     if (record !== null) return replyOf(taskId, record);
     const get = { ...request, method: 'tasks/get', params: { taskId } };
-    return this.#serveWhereItIs(get, taskId, leg);
+    return this.#serveWhereItIs(get, taskId, waiter);
   }
 
-  async settled(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
+  async settled(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     for (;;) {
-      const reply = await this.get(request, taskId, leg);
+      const reply = await this.get(request, taskId, waiter);
       if (reply.type === 'failed' || reply.task.state.status !== 'working') return reply;
-      if (leg.closed.aborted) return reply;
-      await this.changed(request, taskId, leg.closed);
+      if (waiter.closed.aborted) return reply;
+      await this.changed(request, taskId, waiter.closed);
     }
   }
 
-  answer(request: EdgeRequest, taskId: string, answers: JsonObject, leg: Leg): Promise<TaskReply> {
+  answer(
+    request: EdgeRequest,
+    taskId: string,
+    answers: JsonObject,
+    waiter: Waiter,
+  ): Promise<TaskReply> {
     const params = { taskId, inputResponses: answers };
-    return this.#serveWhereItIs({ ...request, method: 'tasks/update', params }, taskId, leg);
+    return this.#serveWhereItIs({ ...request, method: 'tasks/update', params }, taskId, waiter);
   }
 
-  cancel(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
+  cancel(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     const cancel = { ...request, method: 'tasks/cancel', params: { taskId } };
-    return this.#serveWhereItIs(cancel, taskId, leg);
+    return this.#serveWhereItIs(cancel, taskId, waiter);
   }
 
   /** Resolves when the task may have changed, or when `ended` aborts. */
@@ -243,7 +248,7 @@ export class Tasks implements TaskEngine {
 
   /** @returns where the task is, or `null` if there is none. @throws DirectoryUnavailable */
   async #place({ key, owner }: TaskName, request: EdgeRequest): Promise<TaskLocation | null> {
-    const { store, boot, clock } = this.#options;
+    const { store, instance, clock } = this.#options;
     const here = this.#tasks.get(key);
     if (here !== undefined) {
       here.usedBy(request.caller);
@@ -251,7 +256,9 @@ export class Tasks implements TaskEngine {
       return { type: 'here', task: here };
     }
     if (owner !== null) {
-      return owner.boot === boot ? null : { type: 'elsewhere', record: null, holder: owner };
+      return owner.instance === instance
+        ? null
+        : { type: 'elsewhere', record: null, holder: owner };
     }
     const record = (await store?.find(key)) ?? null;
     const leftMs = record === null ? 0 : timeLeftMs(clock, record.createdAtMs, record.ttlMs);
@@ -259,32 +266,32 @@ export class Tasks implements TaskEngine {
     if (isTaskOver(record.state)) return { type: 'over', record };
     const claim = await store.claim(key, leftMs);
     if (claim.type === 'held') return { type: 'elsewhere', record, holder: claim.by };
-    return this.#placeClaimed(key, claim.epoch, store, request);
+    return this.#placeClaimed(key, claim.fencingToken, store, request);
   }
 
   /** @returns where a task is that this process has just claimed. @throws DirectoryUnavailable */
   async #placeClaimed(
     key: TaskKey,
-    epoch: number,
+    fencingToken: number,
     store: TaskStore,
     request: EdgeRequest,
   ): Promise<TaskLocation | null> {
     // The replica that had it could change it until the claim.
     const record = await store.find(key).catch((error: unknown) => {
       // Nobody would serve the task, or give the claim back.
-      if (!this.#tasks.has(key)) inBackground(store.release(key, epoch));
+      if (!this.#tasks.has(key)) inBackground(store.release(key, fencingToken));
       throw error;
     });
     // Another request may have claimed it meanwhile.
     let task = this.#tasks.get(key);
     if (task === undefined) {
       if (record === null || isTaskOver(record.state) || this.#isStopping) {
-        inBackground(store.release(key, epoch));
+        inBackground(store.release(key, fencingToken));
         return record && { type: 'over', record };
       }
       task = this.#takeOver(key, record, request);
     }
-    this.#claims.note(key, epoch);
+    this.#claims.note(key, fencingToken);
     return { type: 'here', task };
   }
 
@@ -302,7 +309,7 @@ export class Tasks implements TaskEngine {
    * certain: then the task is here. A dead one can seem silent: over Redis, or if another program has its port. A request that
    * a silent one carried out changes nothing when it comes again.
    */
-  async #serveWhereItIs(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
+  async #serveWhereItIs(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     const { clock, relay } = this.#options;
     const untilMs = clock.elapsed() + TAKEOVER_MS;
     for (;;) {
@@ -312,13 +319,13 @@ export class Tasks implements TaskEngine {
       if (place.type === 'here') {
         return readTaskReply(await this.#serveOwn(request, taskId, place.task));
       }
-      const outcome = await relay?.relay(place.holder, request, leg);
+      const outcome = await relay?.relay(place.holder, request, waiter);
       if (outcome?.type === 'replied') return readTaskReply(outcome.reply);
       const isGone = outcome?.type === 'gone' || outcome?.type === 'unknown';
       // Nobody else has what its replica knew.
       if (isGone && place.record === null) return NOT_FOUND;
       const mayComeHere = place.record !== null && (isGone || outcome?.type === 'silent');
-      if (!mayComeHere || leg.closed.aborted || clock.elapsed() >= untilMs) return UNREACHABLE;
+      if (!mayComeHere || waiter.closed.aborted || clock.elapsed() >= untilMs) return UNREACHABLE;
       await sleep(clock, RETRY_AFTER_MS);
     }
   }

@@ -50,7 +50,7 @@ export interface LegacyServer {
   /** Opens a session for a client. Throws UpstreamFailure. */
   openSession(request: SessionRequest): Promise<Session>;
   /** Takes over a session that another process opened, or that was left. Throws UpstreamFailure. */
-  adoptSession(request: SessionRequest, point: SessionPoint): Promise<Session>;
+  resumeSession(request: SessionRequest, point: SessionPoint): Promise<Session>;
   /** Frees everything, and ends what the gateway runs. */
   close(): Promise<void>;
 }

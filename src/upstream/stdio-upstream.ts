@@ -58,7 +58,7 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
 export class StdioUpstream implements LegacyServer {
   readonly knownKind = 'stdio';
   readonly traits = TRAITS.stdio;
-  readonly askingStyle = 'unrelated';
+  readonly askingStyle = 'uncorrelated';
   readonly mayIssueStates = false;
   readonly deliversResumed = false;
   readonly detector: BroadcastDetector;
@@ -148,7 +148,7 @@ export class StdioUpstream implements LegacyServer {
     return session;
   }
 
-  adoptSession(): Promise<Session> {
+  resumeSession(): Promise<Session> {
     const problem = 'a session over stdio ends with its process';
     return Promise.reject(new UpstreamFailure('session_gone', problem, { mayHaveActed: true }));
   }

@@ -1,7 +1,7 @@
 /** One legacy server behind a route: opens sessions, once its greeting has shown how. */
 import { inBackground } from '../lib/background.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
-import { Turns } from '../lib/turns.ts';
+import { Semaphore } from '../lib/semaphore.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import {
@@ -18,7 +18,7 @@ import { HttpClient } from './http/client.ts';
 import type { LegacyServer, Greeting, SessionRequest, UpstreamOptions } from './legacy-server.ts';
 import { ModernSide, type Side } from './discovery/modern-side.ts';
 import { FREED_AFTER_MS, OneSession } from './quirks/one-session.ts';
-import { HeldHeads } from './quirks/held-heads.ts';
+import { DeferredHeaders } from './quirks/deferred-headers.ts';
 import { Resumptions } from './discovery/resumptions.ts';
 import { describeServer, type InitializeResult } from './session/handshake.ts';
 import { MAX_PINGS } from './session/keep-alive.ts';
@@ -42,10 +42,10 @@ export class Upstream implements LegacyServer {
   readonly #broadcastProbe: BroadcastProbe;
   readonly #oneSession: OneSession;
   readonly #resumptions: Resumptions;
-  readonly #heldHeads = new HeldHeads();
+  readonly #deferredHeaders = new DeferredHeaders();
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
-  readonly #pings = new Turns(MAX_PINGS);
+  readonly #pings = new Semaphore(MAX_PINGS);
   readonly #greetings: Greetings;
   readonly #clock: Clock;
   #revision: LegacyRevision | null = null;
@@ -90,7 +90,7 @@ export class Upstream implements LegacyServer {
 
   /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
   get askingStyle(): AskingStyle {
-    return this.traits?.namesTheCall === false ? 'unrelated' : this.#askingStyle.style;
+    return this.traits?.namesTheCall === false ? 'uncorrelated' : this.#askingStyle.style;
   }
 
   get deliversResumed(): boolean {
@@ -175,7 +175,7 @@ export class Upstream implements LegacyServer {
    * Takes over a session that another process opened, or that was left. Throws UpstreamFailure if the transport
    * cannot do that.
    */
-  async adoptSession(
+  async resumeSession(
     request: SessionRequest,
     { sessionId, revision, initialized }: SessionPoint,
   ): Promise<Session> {
@@ -251,7 +251,7 @@ export class Upstream implements LegacyServer {
 
   #connect(kind: LegacyTransport): (listener: TransportListener) => Transport {
     return connector(kind, this.#http, this.#clock, {
-      heldHeads: this.#heldHeads,
+      deferredHeaders: this.#deferredHeaders,
       random: this.#options.random,
       noteResumption: (outcome) => this.#resumptions.note(outcome),
       onEndpoint: (endpoint) => this.messagePaths.toldUs(endpoint),
@@ -262,7 +262,7 @@ export class Upstream implements LegacyServer {
     try {
       return await Session.open(this.#connect(kind), options, this.#clock);
     } catch (error) {
-      // The gateway gave the request up, so that its exchange has no outcome to report.
+      // The gateway aborted the request: no result is recorded.
       const failure = asUpstreamFailure(error, false);
       if (failure.code === 'upstream_timeout') this.#options.onOutcome?.(failure);
       throw error;

@@ -12,7 +12,7 @@ import type { CountEntries } from './shared-counts.ts';
 
 /** A worker as its siblings see it. */
 export interface Sibling {
-  readonly boot: string;
+  readonly instance: string;
   readonly address: string;
 }
 
@@ -40,7 +40,7 @@ export interface WorkerStart {
 export type ToWorker =
   | WorkerStart
   | { readonly type: 'siblings'; readonly siblings: readonly Sibling[] }
-  | { readonly type: 'sibling-ended'; readonly boot: string }
+  | { readonly type: 'sibling-ended'; readonly instance: string }
   | { readonly type: 'serve'; readonly port: number }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly of: StatusOf }

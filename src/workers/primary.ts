@@ -84,7 +84,7 @@ interface PrimaryOptions {
 class Primary {
   readonly reloads: Reloads;
   readonly #options: PrimaryOptions;
-  /** The configuration in force. */
+  /** The active configuration. */
   #config: Config;
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #counts: CountSums;
@@ -108,8 +108,8 @@ class Primary {
     this.#config = config;
     this.reloads = new Reloads(config, { prepare: (next) => this.#prepare(next), clock, log });
     this.#metrics = new SummedMetrics(() => this.#serving().length, this.reloads.state);
-    const boots = () => this.#siblings().map(({ boot }) => boot);
-    this.#claims = new ClaimTable(clock, (boot) => !boots().includes(boot));
+    const instances = () => this.#siblings().map(({ instance }) => instance);
+    this.#claims = new ClaimTable(clock, (instance) => !instances().includes(instance));
     this.#relay = new RelayListener(
       (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
     );
@@ -210,7 +210,7 @@ class Primary {
     const worker = new WorkerProcess(number, config, {
       clock,
       onCounts: (entries) => this.#counts.report(number, entries),
-      onClaim: async (claim, boot) => this.#claims.answer(claim, { id: boot, boot }),
+      onClaim: async (claim, instance) => this.#claims.answer(claim, { id: instance, instance }),
       onEnd: () => this.#onEnd(worker),
     });
     this.#workers.set(number, worker);
@@ -256,7 +256,7 @@ class Primary {
     return { commit, abandon };
   }
 
-  /** Gives a worker the configuration in force, if it began with an earlier one. From then on it follows. */
+  /** Gives a worker the active configuration, if it began with an earlier one. From then on it follows. */
   async #catchUp(worker: WorkerProcess): Promise<void> {
     worker.isFollowing = false;
     while (worker.config !== this.#config) {
@@ -272,7 +272,7 @@ class Primary {
     const { number, pid, problem, sibling } = worker;
     this.#workers.delete(number);
     this.#counts.leave(number);
-    if (sibling !== null) this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
+    if (sibling !== null) this.#broadcast({ type: 'sibling-ended', instance: sibling.instance });
     if (this.#phase !== 'running') return;
     inBackground(this.#metrics.workerEnded(number));
     const { clock, log } = this.#options;
@@ -304,8 +304,8 @@ class Primary {
     return [...this.#workers.values()].flatMap(({ sibling }) => sibling ?? []);
   }
 
-  #workerOf(boot: string): WorkerProcess | undefined {
-    return [...this.#workers.values()].find(({ sibling }) => sibling?.boot === boot);
+  #workerOf(instance: string): WorkerProcess | undefined {
+    return [...this.#workers.values()].find(({ sibling }) => sibling?.instance === instance);
   }
 
   #serving(): WorkerProcess[] {

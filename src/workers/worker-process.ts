@@ -32,8 +32,8 @@ type Answer = Extract<FromWorker, { type: 'status' | 'prepared' | 'stopped' }>;
 export interface WorkerProcessOptions {
   readonly clock: Clock;
   readonly onCounts: (entries: CountEntries) => void;
-  /** Called with what a worker asks of the claims. @param boot the id of the worker */
-  readonly onClaim: (claim: ClaimRequest, boot: string) => Promise<ClaimReply>;
+  /** Called with what a worker asks of the claims. @param instance the id of the worker */
+  readonly onClaim: (claim: ClaimRequest, instance: string) => Promise<ClaimReply>;
   /** Called when the process has ended, whatever the reason. */
   readonly onEnd: (worker: WorkerProcess) => void;
 }
@@ -164,7 +164,7 @@ export class WorkerProcess {
   #receive(message: FromWorker): void {
     switch (message.type) {
       case 'joined':
-        this.sibling = { boot: message.boot, address: message.address };
+        this.sibling = { instance: message.instance, address: message.address };
         return this.#joined.resolve(this.sibling);
       case 'serving':
         this.isServing = true;
@@ -174,7 +174,7 @@ export class WorkerProcess {
       case 'claim': {
         const { request, claim } = message;
         return void this.#options
-          .onClaim(claim, this.sibling?.boot ?? '')
+          .onClaim(claim, this.sibling?.instance ?? '')
           .then((reply) => this.send({ type: 'claim-reply', request, reply }));
       }
       case 'status':

@@ -79,7 +79,7 @@ export class Worker {
     );
     this.#gateway = gateway;
     const { owner, siblingAddress } = gateway.replica;
-    this.#send({ type: 'joined', boot: owner.boot, address: siblingAddress ?? '' });
+    this.#send({ type: 'joined', instance: owner.instance, address: siblingAddress ?? '' });
     await this.#ended.promise;
   }
 
@@ -89,7 +89,7 @@ export class Worker {
       case 'siblings':
         return this.#siblings.set(message.siblings);
       case 'sibling-ended':
-        return this.#siblings.end(message.boot);
+        return this.#siblings.end(message.instance);
       case 'counts':
         return this.#counts.receive(message.entries);
       case 'claim-reply':
@@ -193,7 +193,7 @@ class KnownSiblings implements Siblings {
   readonly claims: RemoteClaims;
   #addresses: ReadonlyMap<string, string> = new Map();
   readonly #ended = new LruMap<string, true>(MAX_ENDED_SIBLINGS);
-  readonly #listeners: ((boot: string) => void)[] = [];
+  readonly #listeners: ((instance: string) => void)[] = [];
 
   constructor(gatewayAddress: string | null, claims: RemoteClaims) {
     this.claims = claims;
@@ -204,25 +204,25 @@ class KnownSiblings implements Siblings {
     return this.#addresses.size;
   }
 
-  addressOf(boot: string): string | null {
-    return this.#addresses.get(boot) ?? null;
+  addressOf(instance: string): string | null {
+    return this.#addresses.get(instance) ?? null;
   }
 
-  hasEnded(boot: string): boolean {
-    return this.#ended.has(boot);
+  hasEnded(instance: string): boolean {
+    return this.#ended.has(instance);
   }
 
-  onEnd(listener: (boot: string) => void): void {
+  onEnd(listener: (instance: string) => void): void {
     this.#listeners.push(listener);
   }
 
   set(siblings: readonly Sibling[]): void {
-    this.#addresses = new Map(siblings.map(({ boot, address }) => [boot, address]));
+    this.#addresses = new Map(siblings.map(({ instance, address }) => [instance, address]));
   }
 
-  end(boot: string): void {
-    this.#addresses = new Map([...this.#addresses].filter(([known]) => known !== boot));
-    this.#ended.set(boot, true);
-    for (const listener of this.#listeners) listener(boot);
+  end(instance: string): void {
+    this.#addresses = new Map([...this.#addresses].filter(([known]) => known !== instance));
+    this.#ended.set(instance, true);
+    for (const listener of this.#listeners) listener(instance);
   }
 }

@@ -73,7 +73,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
     // An odd number: the front takes turns, so each answer reaches the gateway that has not asked.
     const asked = [await ask(url), await ask(url), await ask(url)];
     for (const one of asked) expect(said(await answer(url, one))).toContain('Ada');
-    const relayed = gateways.flatMap(rungsOf).filter((rung) => rung === 'relay');
+    const relayed = gateways.flatMap(recoveriesOf).filter((recoveredBy) => recoveredBy === 'relay');
     expect(relayed).toHaveLength(3);
   });
 
@@ -86,7 +86,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
     await expect(fetch(`http://${one.ip}:3001/mcp`)).rejects.toThrow('fetch failed');
     const asked = await ask(one.url);
     expect(said(await answer(other.url, asked))).toContain('Ada');
-    expect(rungsOf(other.container('gateway'))).toEqual(['relay']);
+    expect(recoveriesOf(other.container('gateway'))).toEqual(['relay']);
   });
 
   test('a pod that is replaced keeps its parked call, and its server ends after its gateway', async () => {
@@ -122,7 +122,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
     await Promise.all([ready(one.ip), ready(other.ip)]);
     const asked = await ask(one.url);
     expect(said(await answer(other.url, asked))).toContain('Ada');
-    expect(rungsOf(other.container('gateway'))).toEqual(['relay']);
+    expect(recoveriesOf(other.container('gateway'))).toEqual(['relay']);
   });
 });
 
@@ -159,8 +159,10 @@ function answer(url: string, asked: Exchanged): Promise<Exchanged> {
 }
 
 /** How the gateway in this container served retries. */
-function rungsOf(container: string): string[] {
-  return [...logOf(container).matchAll(/"rung":"(\w+)"/g)].map(([, rung]) => String(rung));
+function recoveriesOf(container: string): string[] {
+  return [...logOf(container).matchAll(/"recoveredBy":"(\w+)"/g)].map(([, recoveredBy]) =>
+    String(recoveredBy),
+  );
 }
 
 function stateOfContainer(pod: Pod, name: string): string {

@@ -79,7 +79,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
         const ida = await callTool(third.url, 'greet', answersOf(leftByWrong, 'Ida'));
         expect(text(ida)).toBe('Hello Ida');
         expect(effects).toEqual(['Ada', 'Eve', 'Zoe', 'Ida']);
-        expect([await wrong.rungs(), await third.rungs()]).toEqual([
+        expect([await wrong.recoveries(), await third.recoveries()]).toEqual([
           ['relay', 'here', 'reattach'],
           ['reattach'],
         ]);
@@ -128,7 +128,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
         const asked = await callTool(owner.url, 'greet');
         const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
         expect(text(done)).toBe('Hello Ada');
-        expect((await other.rungs()).at(-1)).toBe('relay');
+        expect((await other.recoveries()).at(-1)).toBe('relay');
       }
       expect(effects).toEqual(['Ada', 'Ada']);
     });

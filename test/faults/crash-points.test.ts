@@ -61,7 +61,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
       expect(reasonOf(done)).toBe('call_lost');
       expect(script.effects).toEqual(point.doneWhenLost);
     }
-    expect(await rescuer.rungs(call)).toEqual(options.keepsEvents ? ['reattach'] : []);
+    expect(await rescuer.recoveries(call)).toEqual(options.keepsEvents ? ['reattach'] : []);
     expect(await rescuer.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
   });
 
@@ -70,7 +70,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
     const owner = await stage().owner();
     const first = await owner.asked('two', 'a');
     owner.begin('two', first);
-    await owner.isAt('gathering', 2);
+    await owner.isAt('batching', 2);
     const call = owner.callId;
     await owner.crash();
     const second = await callTool(rescuer.url, 'two', first);
@@ -81,7 +81,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
       expect(reasonOf(second)).toBe('call_lost');
       expect(script.effects).toEqual([]);
     }
-    expect(await rescuer.rungs(call)).toEqual(options.keepsEvents ? ['reattach', 'here'] : []);
+    expect(await rescuer.recoveries(call)).toEqual(options.keepsEvents ? ['reattach', 'here'] : []);
   });
 
   test('is over leaves nothing on the replica that stayed', { tags }, async () => {
@@ -123,7 +123,7 @@ describe('a crash before the client has a pointer', () => {
         script.finishing.resolve();
         await owner.followed('question-while-parked');
         owner.begin('apart');
-        await owner.isAt('gathering', 2);
+        await owner.isAt('batching', 2);
       },
       2,
     ],
@@ -160,11 +160,12 @@ describe.for([
       const answers = await owner.asked('impatient');
       script.finishing.resolve();
       script.patience.abort();
-      await owner.gateway.saw('call.settled');
+      await owner.gateway.saw('call.result_ready');
       await legacy.isLeft();
       await owner.crash();
       const found = await callTool(rescuer.url, 'impatient', answers);
-      if (redis) expect([text(found), await rescuer.rungs()]).toEqual(['went on', ['outcome']]);
+      if (redis)
+        expect([text(found), await rescuer.recoveries()]).toEqual(['went on', ['outcome']]);
       else expect(reasonOf(found)).toBe('call_lost');
       expect(script.effects).toEqual(['went on']);
     },
@@ -182,7 +183,7 @@ describe.for([
     const before = callsOf(legacy);
     const done = await callTool(rescuer.url, 'pay', answers);
     expect([text(done), script.effects]).toEqual(['paid', ['paid']]);
-    expect((await rescuer.rungs()).at(-1)).toBe('replay');
+    expect((await rescuer.recoveries()).at(-1)).toBe('replay');
     expect(callsOf(legacy) - before).toBe(1);
   });
 

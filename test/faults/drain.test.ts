@@ -56,7 +56,7 @@ describe('a call that another replica can resume', () => {
     expect(legacy.methods()).not.toContain('notifications/cancelled');
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(await other.rungs()).toEqual(['reattach']);
+    expect(await other.recoveries()).toEqual(['reattach']);
     expect(effects).toEqual(['Ada']);
   });
 
@@ -191,7 +191,7 @@ describe('while a replica stops that has ended a parked call', () => {
       retryable: true,
     });
     expect(text(await retryAt(other))).toBe('done');
-    expect(await other.rungs()).toEqual(['replay']);
+    expect(await other.recoveries()).toEqual(['replay']);
     expect(await gone).toBe(0);
   });
 });
@@ -276,10 +276,10 @@ test(
     const [one, other] = await replicas(await legacyServer({ tools }), 2, { redis: redis.url });
     const answers = answersOf(await callTool(one.url, 'greet'), 'Ada');
     patience.abort();
-    await one.saw('call.settled');
+    await one.saw('call.result_ready');
     expect(await one.drain()).toBe(0);
     expect(text(await callTool(other.url, 'greet', answers))).toBe('Hello whoever');
-    expect(await other.rungs()).toEqual(['outcome']);
+    expect(await other.recoveries()).toEqual(['outcome']);
   },
 );
 

@@ -84,8 +84,10 @@ describe('a parked call that is released', () => {
     const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
     expect(await released()).toBe(0);
     expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
-    expect(await one.saw('call.resumed', 2)).toMatchObject(Array(2).fill({ rung: 'reattach' }));
-    expect(await other.saw('call.resumed')).toMatchObject([{ rung: 'relay' }]);
+    expect(await one.saw('call.resumed', 2)).toMatchObject(
+      Array(2).fill({ recoveredBy: 'reattach' }),
+    );
+    expect(await other.saw('call.resumed')).toMatchObject([{ recoveredBy: 'relay' }]);
     expect(effects).toEqual(['Ada', 'Eve']);
   });
 
@@ -102,7 +104,7 @@ describe('a parked call that is released', () => {
     expect(effects).toEqual(['Ada']);
     expect(legacy.methods().filter((method) => method === 'response')).toHaveLength(1);
     for (const other of others) {
-      expect(await other.saw('call.resumed')).toMatchObject([{ rung: 'relay' }]);
+      expect(await other.saw('call.resumed')).toMatchObject([{ recoveredBy: 'relay' }]);
     }
   });
 
@@ -113,7 +115,7 @@ describe('a parked call that is released', () => {
     const asked = await callTool(one.url, 'greet');
     expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(1);
     expect(text(await callTool(one.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-    expect(await one.rungs()).toEqual(['here']);
+    expect(await one.recoveries()).toEqual(['here']);
   });
 });
 
@@ -145,7 +147,7 @@ test(
     expect(await other.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(1);
     const here = await trigger(other, decline(held));
     expect(here.response.result.content[0].text).toContain('declined');
-    expect(await other.rungs()).toEqual(['reattach', 'here']);
+    expect(await other.recoveries()).toEqual(['reattach', 'here']);
     expect(other.named('upstream.resumption')).toEqual([]);
   },
 );

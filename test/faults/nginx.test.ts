@@ -106,8 +106,10 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
     finish();
     const done = await whileRetryable(() => callTool(url, 'greet', answers));
     expect([text(done), effects]).toEqual(['Hello Ada', ['Ada']]);
-    expect(await second.rungs()).toEqual(['reattach']);
-    expect(await second.metric('mrtr_gateway_resumes_total{route="mcp",rung="reattach"}')).toBe(1);
+    expect(await second.recoveries()).toEqual(['reattach']);
+    expect(
+      await second.metric('mrtr_gateway_resumes_total{route="mcp",recovered_by="reattach"}'),
+    ).toBe(1);
   });
 
   test(

@@ -1,6 +1,6 @@
 /**
  * Several real gateway processes in front of one legacy server: retries land where they should not,
- * owners die or freeze. For each fault: what the client gets, which rung served it, and how often the
+ * owners die or freeze. For each fault: what the client gets, which recovery served it, and how often the
  * tool had its effect.
  */
 import { describe, expect, test } from 'vitest';
@@ -32,7 +32,7 @@ describe('an owner that is killed while the call is parked', () => {
     await one.kill();
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(await other.rungs()).toEqual(['reattach']);
+    expect(await other.recoveries()).toEqual(['reattach']);
     expect(effects).toEqual(['Ada']);
     expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
   });
@@ -70,7 +70,7 @@ describe('an owner that is killed while the call is parked', () => {
     expect(Object.keys(second.response.result.inputRequests)).toHaveLength(4);
     const done = await callTool(other.url, 'many', answersOf(second, 'b'));
     expect(text(done)).toBe(`${'a'.repeat(16)}bbbb`);
-    expect(await other.rungs()).toContain('reattach');
+    expect(await other.recoveries()).toContain('reattach');
   });
 
   test('is told of in a clear error, where the server keeps nothing', async () => {
@@ -106,7 +106,7 @@ describe('an owner that is killed while the call is parked', () => {
     await one.kill();
     const done = await callTool(other.url, 'two', answersOf(second, 'b'));
     expect(text(done), 'no question was asked twice').toBe('a b');
-    expect(await other.rungs()).toEqual(['replay']);
+    expect(await other.recoveries()).toEqual(['replay']);
     expect(started).toHaveLength(2);
   });
 

@@ -38,7 +38,7 @@ describe('over TLS', { tags: ['redis-tls'], timeout: 60_000 }, () => {
     await one.kill();
     const eve = await callTool(other.url, 'greet', answersOf(taken, 'Eve'));
     expect([ada, eve].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
-    expect([await other.rungs(), effects]).toEqual([
+    expect([await other.recoveries(), effects]).toEqual([
       ['relay', 'reattach'],
       ['Ada', 'Eve'],
     ]);

@@ -91,7 +91,7 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
     const asking = await callTool(session, 'create_event');
     const step = await asking.asked('elicitation/create');
     expect([session.questions.askingStyle, session.questions.isHolding]).toEqual([
-      'unrelated',
+      'uncorrelated',
       false,
     ]);
     const other = await callTool(session, 'register_user');
@@ -195,7 +195,7 @@ describe('over HTTP+SSE', () => {
   // Rule concurrent-1.
   test('server-everything asks the call that is left', async () => {
     const { session } = await sessionWith(() => startEverything('sse'), '/sse');
-    expect(session.questions.askingStyle).toBe('unrelated');
+    expect(session.questions.askingStyle).toBe('uncorrelated');
     const slow = await callTool(session, 'trigger-long-running-operation', {
       duration: 0.5,
       steps: 1,

@@ -1,5 +1,5 @@
 /**
- * Servers that speak both eras behind the defaults of the gateway: version 2 of the official Python SDK, and fastmcp 4.
+ * Servers that support both protocol versions behind the defaults of the gateway: version 2 of the official Python SDK, and fastmcp 4.
  * Runs where `MCP_PYTHON_2` names a Python that has them: `pip install 'fastmcp>=4,<5'`.
  */
 import { describe, expect, test } from 'vitest';

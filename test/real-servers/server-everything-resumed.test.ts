@@ -33,7 +33,7 @@ test('a call whose owner is killed while it is parked completes at another repli
   await one.kill();
   const done = await callTool(other.url, TOOL, answersOf(asked, 'Ada'), FORMS);
   expect(text(done)).toBe(THANKS);
-  expect(await other.rungs()).toEqual(['reattach']);
+  expect(await other.recoveries()).toEqual(['reattach']);
 });
 
 test(
@@ -46,6 +46,6 @@ test(
     way.mend();
     const done = await callTool(one.url, TOOL, answersOf(asked, 'Ada'), FORMS);
     expect(text(done)).toBe(THANKS);
-    expect(await one.rungs()).toEqual(['here']);
+    expect(await one.recoveries()).toEqual(['here']);
   },
 );

@@ -95,5 +95,5 @@ test('a task whose owner is killed while it waits for an answer completes at ano
     FORMS,
   );
   expect(done.response.result.content[0].text).toMatch(/^# Research Report: python \(comedy\)\n/);
-  expect(await other!.rungs()).toEqual(['reattach']);
+  expect(await other!.recoveries()).toEqual(['reattach']);
 });

@@ -14,21 +14,25 @@ const TTLS_MS = ['100000', '250000', '600000'];
 const CLOSE_MS = 5_000;
 const ROUNDS = 150;
 
-const key = fc.constantFrom('{a}:holder', '{a}:epoch', '{b}:holder', '{b}:epoch', 'mail');
-const owner = fc.constantFrom('{"id":"1","boot":"x"}', '{"id":"2","boot":"y"}');
+const key = fc.constantFrom('{a}:holder', '{a}:token', '{b}:holder', '{b}:token', 'mail');
+const owner = fc.constantFrom('{"id":"1","instance":"x"}', '{"id":"2","instance":"y"}');
 const ttl = fc.constantFrom(...TTLS_MS);
 const home = fc.constantFrom('{a}', '{b}');
-const epoch = fc.constantFrom('', '1', '2', '3');
-const value = fc.constantFrom('garbage', '7', '{"epoch":2,"owner":{"id":"2","boot":"y"}}');
+const fencingToken = fc.constantFrom('', '1', '2', '3');
+const value = fc.constantFrom(
+  'garbage',
+  '7',
+  '{"fencingToken":2,"owner":{"id":"2","instance":"y"}}',
+);
 
 const claim = fc
   .tuple(home, owner, ttl, owner, fc.constantFrom('', '1', '2'))
   .map(([place, who, ms, other, old]): string[] => [
-    ...['eval', CLAIM, '2', `${place}:holder`, `${place}:epoch`, who, ms],
-    old === '' ? '' : `{"epoch":${old},"owner":${other}}`,
+    ...['eval', CLAIM, '2', `${place}:holder`, `${place}:token`, who, ms],
+    old === '' ? '' : `{"fencingToken":${old},"owner":${other}}`,
   ]);
 const release = fc
-  .tuple(home, owner, epoch)
+  .tuple(home, owner, fencingToken)
   .map(([place, who, of]): string[] => ['eval', RELEASE, '1', `${place}:holder`, who, of]);
 const push = fc
   .tuple(key, value, ttl)
@@ -90,7 +94,7 @@ describe('the store of the simulation', { tags: ['redis'] }, () => {
           const model = store.run(words.map((word) => Buffer.from(word)));
           expect(comparable(name, model), words.join(' ')).toEqual(real);
         }
-        for (const of of ['{a}:holder', '{a}:epoch', '{b}:holder', '{b}:epoch', 'mail']) {
+        for (const of of ['{a}:holder', '{a}:token', '{b}:holder', '{b}:token', 'mail']) {
           const model = store.run([Buffer.from('pttl'), Buffer.from(of)]);
           expect(comparable('pttl', model), of).toEqual(
             comparable('pttl', await inRedis(['pttl', of])),

@@ -1,7 +1,11 @@
 /** What the other gateways of a deployment tell the live page, and do for it. They are asked over the relay, while somebody looks. */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { RelayedHandle } from '../../model/relay.ts';
-import { legWithoutNotifications, type CallReply, type EdgeRequest } from '../../model/request.ts';
+import {
+  waiterWithoutNotifications,
+  type CallReply,
+  type EdgeRequest,
+} from '../../model/request.ts';
 import { livePart, type LivePart } from '../../ops/live/snapshot.ts';
 import { stopOrder, type StopOrder } from '../../ops/live/stop.ts';
 import type { JsonObject } from '../../protocol/json.ts';
@@ -27,7 +31,7 @@ const LIST_MS = 10_000;
 export interface OtherGatewaysOptions {
   readonly replica: Replica;
   /** Whether a process belongs to this gateway, and is asked by its primary. */
-  readonly isOwn: (boot: string) => boolean;
+  readonly isOwn: (instance: string) => boolean;
   /** A route that all replicas have, since the relay is one of routes. */
   readonly route: () => string | undefined;
   readonly clock: Clock;
@@ -49,7 +53,7 @@ export class OtherGateways {
     const read = replies.map((reply) => livePart.safeParse(reply));
     const parts = read.flatMap(({ data }) => data ?? []);
     const silent = owners.filter((_, at) => read[at]?.success !== true);
-    return { parts, missing: silent.map(({ boot }) => `replica ${boot.slice(0, 6)}`) };
+    return { parts, missing: silent.map(({ instance }) => `replica ${instance.slice(0, 6)}`) };
   }
 
   /** Has a call cancelled, wherever it waits. */
@@ -72,7 +76,9 @@ export class OtherGateways {
       this.#list.owners.catch(() => null),
       sleep(clock, LOOK_MS).then(() => null),
     ]);
-    return owners?.filter(({ boot }) => boot !== owner.boot && !isOwn(boot)) ?? null;
+    return (
+      owners?.filter(({ instance }) => instance !== owner.instance && !isOwn(instance)) ?? null
+    );
   }
 
   async #ask(
@@ -84,8 +90,8 @@ export class OtherGateways {
     const { replica, route } = this.#options;
     const relay = replica.relayOf(route() ?? '');
     const closed = AbortSignal.timeout(withinMs);
-    const leg = legWithoutNotifications(closed);
-    const relayed = await relay?.relay(owner, requestOf(method, params), leg);
+    const waiter = waiterWithoutNotifications(closed);
+    const relayed = await relay?.relay(owner, requestOf(method, params), waiter);
     const reply = relayed?.type === 'replied' ? relayed.reply : null;
     return reply?.kind === 'result' ? reply.result : null;
   }

@@ -26,7 +26,7 @@ const MAX_CALLS_OF_ROUTE = 100;
 
 export interface LivePartOptions {
   /** The name of this process in pointers. */
-  readonly boot: string;
+  readonly instance: string;
   readonly status: Readiness['status'];
   readonly routes: Routes;
   readonly metrics: Metrics;
@@ -35,8 +35,8 @@ export interface LivePartOptions {
 
 /** Collects what this process knows now. */
 export function livePartOf(options: LivePartOptions): LivePart {
-  const { boot, status, routes, outcomes } = options;
-  const process = processName(boot);
+  const { instance, status, routes, outcomes } = options;
+  const process = processName(instance);
   const { latest, configured } = routes;
   const waiting = latest.map(({ calls }) => calls.live(MAX_CALLS_OF_ROUTE));
   const sessions = routes.sum(({ pool }) => pool.size);
@@ -54,8 +54,8 @@ export function livePartOf(options: LivePartOptions): LivePart {
 }
 
 /** Shortens the name of a process. */
-function processName(boot: string): string {
-  return shownName(boot.slice(0, PROCESS_CHARACTERS));
+function processName(instance: string): string {
+  return shownName(instance.slice(0, PROCESS_CHARACTERS));
 }
 
 function liveRouteOf(

@@ -8,7 +8,7 @@ import type { Session } from '../../upstream/session/session.ts';
 import { isOver, openRequests } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
-import { answerQuietly, closeOut, sessionOf, stopExchange } from './leased-exchange.ts';
+import { answerQuietly, cancelOpenQuestions, sessionOf, stopExchange } from './leased-exchange.ts';
 import { logAnsweredAhead, logRefusedQuestion } from './log.ts';
 import { GivenAnswers, Questions } from './questions.ts';
 import { failCall } from './replies.ts';
@@ -84,8 +84,8 @@ function showing(call: CallData, questions: Questions, request: OpenRequest): ()
   return () => {
     if (call.generation !== generation || !questions.has(request.key)) return;
     // Nobody is asked any more, and the server has yet to be told that the call is cancelled.
-    if (isOver(call.state)) return closeOut(call, [request]);
-    call.feed({ type: 'asked', request, atMs: services.clock.now() });
+    if (isOver(call.state)) return cancelOpenQuestions(call, [request]);
+    call.dispatch({ type: 'asked', request, atMs: services.clock.now() });
   };
 }
 

@@ -1,54 +1,60 @@
-/** The client's side of a call: legs come, wait, get notifications, and get their reply. */
+/** The client's side of a call: waiters come, wait, get notifications, and get their reply. */
 import { inBackground } from '../../lib/background.ts';
 import { CALL_CANCELLED, TOO_MANY_RETRIES } from '../../model/failures.ts';
 import { illFormedAnswer } from '../../model/question-failures.ts';
-import type { CallReply, EdgeRequest, Leg, WaitingTask } from '../../model/request.ts';
+import type { CallReply, EdgeRequest, Waiter, WaitingTask } from '../../model/request.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import { keysOf, openRequests } from '../machine/selectors.ts';
-import type { CallState, LegId, LegReply, RetryEvent } from '../machine/states.ts';
-import { LossyLeg, Notifications, type ListeningLeg } from '../notifications.ts';
-import { legOf, type CallData, type Retry, type UpstreamReplies, type WaitingLeg } from './data.ts';
+import type { CallState, WaiterId, WaiterReply, RetryEvent } from '../machine/states.ts';
+import { LossyWaiter, Notifications, type ListeningWaiter } from '../notifications.ts';
+import {
+  waiterOf,
+  type CallData,
+  type Retry,
+  type UpstreamReplies,
+  type WaitingWaiter,
+} from './data.ts';
 import { lifeOf, limitsOfTask } from './limits.ts';
 import { logNotificationLoss } from './log.ts';
 import type { ReadAnswers } from './questions.ts';
-import { failed, replyToLeg } from './replies.ts';
+import { failed, replyToWaiter } from './replies.ts';
 
-/** The most legs that wait at one call: a client needs one, and a second one if it repeats its retry. */
-const MAX_LEGS = 16;
+/** The most waiters that wait at one call: a client needs one, and a second one if it repeats its retry. */
+const MAX_WAITERS = 16;
 const NO_REPLIES: UpstreamReplies = new Map();
 const NO_ANSWERS: ReadAnswers = { type: 'read', replies: NO_REPLIES, declined: false };
 
-/** Lets a leg wait. @returns its id, and its reply */
-export function attachLeg(
+/** Lets a waiter wait. @returns its id, and its reply */
+export function attachWaiter(
   call: CallData,
   request: EdgeRequest,
-  leg: Leg,
+  waiter: Waiter,
   replies = NO_REPLIES,
-): { readonly id: LegId; readonly reply: Promise<CallReply> } {
-  const id = (call.lastLegId += 1);
+): { readonly id: WaiterId; readonly reply: Promise<CallReply> } {
+  const id = (call.lastWaiterId += 1);
   const { promise, resolve } = Promise.withResolvers<CallReply>();
   const onClosed = () => {
-    if (detachLeg(call, id) === null) return;
+    if (detachWaiter(call, id) === null) return;
     // The client is gone, but whoever waits for the reply here must go on.
     resolve(failed(CALL_CANCELLED));
-    call.feed({ type: 'legClosed', leg: id });
+    call.dispatch({ type: 'waiterClosed', waiter: id });
   };
-  call.legs.push({ id, leg, lossy: null, request, replies, reply: resolve, onClosed });
-  leg.closed.addEventListener('abort', onClosed);
-  tellLegListeners(call);
+  call.waiters.push({ id, waiter, lossy: null, request, replies, reply: resolve, onClosed });
+  waiter.closed.addEventListener('abort', onClosed);
+  tellWaiterListeners(call);
   return { id, reply: promise };
 }
 
-/** Detaches a leg whose client left before the leg was attached: no event reports that. */
-export function noticeClosed(call: CallData, id: LegId): void {
-  const waiting = legOf(call, id);
-  if (waiting?.leg.closed.aborted === true) waiting.onClosed();
+/** Detaches a waiter whose client left before the waiter was attached: no event reports that. */
+export function noticeClosed(call: CallData, id: WaiterId): void {
+  const waiting = waiterOf(call, id);
+  if (waiting?.waiter.closed.aborted === true) waiting.onClosed();
 }
 
 /** Serves a retry of a call that is here. @returns the reply to the retry */
-export function retryCall(call: CallData, { pointer, request, leg }: Retry): Promise<CallReply> {
-  if (call.legs.length >= MAX_LEGS) return Promise.resolve(failed(TOO_MANY_RETRIES));
+export function retryCall(call: CallData, { pointer, request, waiter }: Retry): Promise<CallReply> {
+  if (call.waiters.length >= MAX_WAITERS) return Promise.resolve(failed(TOO_MANY_RETRIES));
   const { round } = pointer;
   const open = round === openRound(call.state) ? openRequests(call.state) : [];
   const read =
@@ -57,17 +63,17 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
     return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
   }
   if (request.task !== undefined) giveToTask(call, request.task);
-  const { id, reply } = attachLeg(call, request, leg, read.replies);
-  call.feed({
+  const { id, reply } = attachWaiter(call, request, waiter, read.replies);
+  call.dispatch({
     type: 'retry',
-    leg: id,
+    waiter: id,
     round,
     answersDigest: answersDigest(request.inputResponses, request.inputErrors),
     answered: [...read.replies.keys()],
     uncovered: call.questions?.uncovered(keysOf(open), request.profile) ?? [],
     declined: read.declined,
   });
-  const waiting = legOf(call, id);
+  const waiting = waiterOf(call, id);
   if (waiting !== undefined) call.notifications?.catchUp(listening(waiting));
   noticeClosed(call, id);
   return reply;
@@ -79,40 +85,44 @@ export function giveToTask(call: CallData, task: WaitingTask): void {
   const ageMs = Math.max(0, services.clock.now() - origin.startedAtMs);
   call.limits = limitsOfTask(services, limits, task, ageMs, call.task === null);
   if (call.task === task) return;
-  call.feed({ type: 'givenToTask', leftMs: lifeOf(task) });
+  call.dispatch({ type: 'givenToTask', leftMs: lifeOf(task) });
   call.task = task;
   if (serverTask !== null) task.learned(serverTask);
 }
 
 /** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
-export function acceptRetry(call: CallData, { leg }: RetryEvent): void {
-  const waiting = legOf(call, leg);
+export function acceptRetry(call: CallData, { waiter }: RetryEvent): void {
+  const waiting = waiterOf(call, waiter);
   if (waiting !== undefined) call.request = waiting.request;
 }
 
-/** Feeds retries once more whose legs still wait. */
+/** Feeds retries once more whose waiters still wait. */
 export function repeatRetries(call: CallData, retries: readonly RetryEvent[]): void {
-  for (const retry of retries) if (legOf(call, retry.leg) !== undefined) call.feed(retry);
+  for (const retry of retries) if (waiterOf(call, retry.waiter) !== undefined) call.dispatch(retry);
 }
 
-/** Passes a notification of the server to the legs that want it. */
-export function notifyLegs(call: CallData, method: string, params: JsonObject): void {
+/** Passes a notification of the server to the waiters that want it. */
+export function notifyWaiters(call: CallData, method: string, params: JsonObject): void {
   call.notifications ??= new Notifications();
-  // A leg can leave meanwhile.
-  call.notifications.deliver(method, params, call.legs.map(listening));
+  // A waiter can leave meanwhile.
+  call.notifications.deliver(method, params, call.waiters.map(listening));
 }
 
-function listening(waiting: WaitingLeg): ListeningLeg {
-  const { leg, request } = waiting;
-  waiting.lossy ??= new LossyLeg(leg, request.logLevel);
-  return { leg: waiting.lossy, request };
+function listening(waiting: WaitingWaiter): ListeningWaiter {
+  const { waiter, request } = waiting;
+  waiting.lossy ??= new LossyWaiter(waiter, request.logLevel);
+  return { waiter: waiting.lossy, request };
 }
 
-/** Detaches those of the legs that still wait, and replies to them. */
-export function replyToLegs(call: CallData, legs: readonly LegId[], reply: LegReply): void {
-  for (const id of legs) {
-    const waiting = detachLeg(call, id);
-    waiting?.reply(replyToLeg(call, reply, waiting.request.profile));
+/** Detaches those of the waiters that still wait, and replies to them. */
+export function replyToWaiters(
+  call: CallData,
+  waiters: readonly WaiterId[],
+  reply: WaiterReply,
+): void {
+  for (const id of waiters) {
+    const waiting = detachWaiter(call, id);
+    waiting?.reply(replyToWaiter(call, reply, waiting.request.profile));
   }
 }
 
@@ -123,13 +133,13 @@ export function replyToLegs(call: CallData, legs: readonly LegId[], reply: LegRe
  */
 export function backlogOf(call: CallData): Promise<void> | null {
   const backlogs: Promise<void>[] = [];
-  for (const { leg } of call.legs) {
-    const { backlog } = leg;
+  for (const { waiter } of call.waiters) {
+    const { backlog } = waiter;
     if (backlog === null) return null;
     backlogs.push(backlog);
   }
   if (backlogs.length === 0) return null;
-  const listeners = (call.legListeners ??= new Set());
+  const listeners = (call.waiterListeners ??= new Set());
   return new Promise((resolve) => {
     const go = () => {
       listeners.delete(go);
@@ -140,29 +150,29 @@ export function backlogOf(call: CallData): Promise<void> | null {
   });
 }
 
-function detachLeg(call: CallData, id: LegId): WaitingLeg | null {
-  const waiting = legOf(call, id);
+function detachWaiter(call: CallData, id: WaiterId): WaitingWaiter | null {
+  const waiting = waiterOf(call, id);
   if (waiting === undefined) return null;
-  call.legs.splice(call.legs.indexOf(waiting), 1);
-  waiting.leg.closed.removeEventListener('abort', waiting.onClosed);
+  call.waiters.splice(call.waiters.indexOf(waiting), 1);
+  waiting.waiter.closed.removeEventListener('abort', waiting.onClosed);
   const loss = waiting.lossy?.end() ?? null;
   if (loss !== null) logNotificationLoss(call, loss);
-  tellLegListeners(call);
+  tellWaiterListeners(call);
   return waiting;
 }
 
-function tellLegListeners({ legListeners }: CallData): void {
-  if (legListeners !== null) for (const tell of [...legListeners]) tell();
+function tellWaiterListeners({ waiterListeners }: CallData): void {
+  if (waiterListeners !== null) for (const tell of [...waiterListeners]) tell();
 }
 
 /** @returns the round that a pointer must name for its answers to count, or 0 */
 function openRound(state: CallState): number {
-  return state.name === 'parked' || state.name === 'suspended' ? state.round : 0;
+  return state.name === 'parked' || state.name === 'awaitingUrlVisit' ? state.round : 0;
 }
 
 /** Has the client retry, if one more call may be parked. */
 export function endHold(call: CallData): void {
-  call.feed({ type: 'holdOver', mayPark: call.services.registry.hasRoomToPark(call) });
+  call.dispatch({ type: 'holdOver', mayPark: call.services.registry.hasRoomToPark(call) });
 }
 
 /** Tells a client that knows tasks to retry: its call becomes a task then. While the stream is broken, that stays due. */

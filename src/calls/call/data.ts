@@ -8,11 +8,11 @@ import type {
   Failure,
   CallReply,
   EdgeRequest,
-  Leg,
+  Waiter,
   Promotion,
   WaitingTask,
 } from '../../model/request.ts';
-import type { Log, Rung } from '../../ops/log.ts';
+import type { Log, Recovery } from '../../ops/log.ts';
 import { type Attributes, type Span, loggedTarget } from '../../ops/tracing.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
@@ -25,8 +25,8 @@ import type { Lease } from '../../sessions/lease.ts';
 import type { SessionPool } from '../../sessions/session-pool.ts';
 import type { UpstreamLimit } from '../../model/upstream-failure.ts';
 import type { CallExchange, UnanswerableCause } from '../../upstream/session/call-exchange.ts';
-import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
-import type { LossyLeg, Notifications } from '../notifications.ts';
+import type { CallEvent, CallLimits, CallState, WaiterId, TimerName } from '../machine/states.ts';
+import type { LossyWaiter, Notifications } from '../notifications.ts';
 import type { QuestionGaps } from './limits.ts';
 import type { GivenAnswers, Questions } from './questions.ts';
 import type { CallRegistry, CallUse } from '../registry.ts';
@@ -76,7 +76,7 @@ export interface CallServices {
 export interface Retry {
   readonly pointer: Pointer;
   readonly request: EdgeRequest;
-  readonly leg: Leg;
+  readonly waiter: Waiter;
   /** Whether another process relayed it: then it is not relayed to the home of its caller. */
   readonly isRelayed: boolean;
 }
@@ -84,12 +84,12 @@ export interface Retry {
 /** What goes upstream for each question that a retry answers. */
 export type UpstreamReplies = ReadonlyMap<InputKey, JsonRpcReply>;
 
-/** A leg that waits for its reply. */
-export interface WaitingLeg {
-  readonly id: LegId;
-  readonly leg: Leg;
-  /** What notifications go through on their way to the leg; `null` until there is one. */
-  lossy: LossyLeg | null;
+/** A waiter that waits for its reply. */
+export interface WaitingWaiter {
+  readonly id: WaiterId;
+  readonly waiter: Waiter;
+  /** What notifications go through on their way to the waiter; `null` until there is one. */
+  lossy: LossyWaiter | null;
   readonly request: EdgeRequest;
   readonly replies: UpstreamReplies;
   readonly reply: (reply: CallReply) => void;
@@ -140,7 +140,7 @@ export class CallData {
 
   state: CallState;
   /** Moves the call, after the events that came before. */
-  readonly feed: (event: CallEvent) => void;
+  readonly dispatch: (event: CallEvent) => void;
   /** Events that wait until the effects of an earlier one are carried out. */
   readonly events: CallEvent[] = [];
   isMoving = false;
@@ -150,15 +150,15 @@ export class CallData {
 
   // The client.
 
-  /** The request whose declarations and credentials count: that of the newest leg that was accepted. */
+  /** The request whose declarations and credentials count: that of the newest waiter that was accepted. */
   request: EdgeRequest;
   /** What pointers are bound to. It is computed from the request before its params are dropped. */
   expected: ExpectedRequest | null = null;
   /** Those that wait, in the order in which they came. */
-  readonly legs: WaitingLeg[] = [];
-  lastLegId: LegId = 0;
-  /** Called when a leg comes or goes; `null` until somebody waits for that. */
-  legListeners: Set<() => void> | null = null;
+  readonly waiters: WaitingWaiter[] = [];
+  lastWaiterId: WaiterId = 0;
+  /** Called when a waiter comes or goes; `null` until somebody waits for that. */
+  waiterListeners: Set<() => void> | null = null;
   /** `null` until the server sends a notification. */
   notifications: Notifications | null = null;
   /** The last round; `null` before the first. */
@@ -172,8 +172,8 @@ export class CallData {
   /** Whether that pointer holds what another reader of the stream needs. */
   isResumable = false;
   /** How the next retry that continues the call reached it, and how the last one did; `null` before the first. */
-  rung: 'here' | 'reattach' = 'here';
-  lastRung: Rung | null = null;
+  recoveredBy: 'here' | 'reattach' = 'here';
+  lastRecoveredBy: Recovery | null = null;
 
   /** The task that waits for the call in place of its client; `null` if there is none. */
   task: WaitingTask | null = null;
@@ -228,7 +228,7 @@ export class CallData {
   waitedMs = 0;
   /** When it ended or was cancelled, in ms since the epoch; 0 before. */
   overSinceMs = 0;
-  /** What the server does for the legs that wait now, as a span; `null` without traces. */
+  /** What the server does for the waiters that wait now, as a span; `null` without traces. */
   work: Span | null = null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   visiting: readonly string[] = [];
@@ -239,7 +239,7 @@ export class CallData {
     request: EdgeRequest,
     limits: CallLimits,
     state: CallState,
-    feed: (event: CallEvent) => void,
+    dispatch: (event: CallEvent) => void,
   ) {
     const { method, params, caller } = request;
     const { keyNames } = services;
@@ -253,7 +253,7 @@ export class CallData {
     this.limits = limits;
     this.keyNames = Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [];
     this.state = state;
-    this.feed = feed;
+    this.dispatch = dispatch;
     this.request = request;
     this.hasBegun = origin.isContinued;
     this.beganAtMs = services.clock.now();
@@ -289,7 +289,7 @@ export function expectedRequest(
   };
 }
 
-/** @returns the leg, if it still waits */
-export function legOf({ legs }: CallData, id: LegId): WaitingLeg | undefined {
-  return legs.find((waiting) => waiting.id === id);
+/** @returns the waiter, if it still waits */
+export function waiterOf({ waiters }: CallData, id: WaiterId): WaitingWaiter | undefined {
+  return waiters.find((waiting) => waiting.id === id);
 }

@@ -117,7 +117,7 @@ export function answerQuietly(call: CallData, id: ServerRequestId, reply: JsonRp
 }
 
 /** Answers what the server left open in a call that it has ended. The session is given back after that. */
-export function closeOut(call: CallData, open: readonly OpenRequest[]): void {
+export function cancelOpenQuestions(call: CallData, open: readonly OpenRequest[]): void {
   // The call forgets its questions when it is over.
   const { exchange, questions } = call;
   const { headers } = call.request.caller;
@@ -140,7 +140,7 @@ export function stopExchange(call: CallData, reason: string): void {
  */
 export function cancelExchange(call: CallData, open: readonly OpenRequest[]): void {
   // Before the request is sent, nothing has to be cancelled, and no end will be reported.
-  if (call.exchange === null) call.feed({ type: 'ended' });
+  if (call.exchange === null) call.dispatch({ type: 'ended' });
   else call.closing = cancel(call, call.exchange, open);
 }
 
@@ -176,7 +176,7 @@ async function cancel(
   }
   call.isTainted = true;
   leaveExchange(call);
-  call.feed({ type: 'ended' });
+  call.dispatch({ type: 'ended' });
   return false;
 }
 

@@ -1,15 +1,15 @@
-/** How a call begins in this process (started, reattached or replayed), and how the process lets go of it. */
+/** How a call begins in this process (started, reattached or replayed), and how the process releases it. */
 import { timeLeftMs } from '../../lib/clock.ts';
 import { CALL_CANCELLED, failedCallReply } from '../../model/failures.ts';
 import { ELICITATION_DECLINED, illFormedAnswer } from '../../model/question-failures.ts';
-import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
+import type { CallReply, EdgeRequest, Waiter } from '../../model/request.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import type { Continuation, ResumePoint } from '../../seal/pointer.ts';
 import { isKnownRetry, isWorthReplaying } from '../machine/selectors.ts';
-import type { CallLimits, LegId } from '../machine/states.ts';
+import type { CallLimits, WaiterId } from '../machine/states.ts';
 import { adopt, begin } from '../machine/steps.ts';
 import { questionsOf } from './asked.ts';
-import { attachLeg, giveToTask, noticeClosed, retryCall } from './client.ts';
+import { attachWaiter, giveToTask, noticeClosed, retryCall } from './client.ts';
 import type { CallData, CallOrigin, CallServices, Retry } from './data.ts';
 import { resumePointOf } from './leased-exchange.ts';
 import { GivenAnswers } from './questions.ts';
@@ -22,20 +22,20 @@ import { launch, reattach } from './server.ts';
 /** A continuation with which the stream of the call can be resumed. */
 export type Resumable = Continuation & { readonly resume: ResumePoint };
 
-const FIRST_LEG: LegId = 1;
+const FIRST_WAITER: WaiterId = 1;
 /** Of the answers that came with a first request, as JSON. They are kept while the call lasts. */
 const MAX_AHEAD_CHARACTERS = 64 * 1024;
 
-/** Starts a call for its first leg. @returns the reply to that leg */
+/** Starts a call for its first waiter. @returns the reply to that waiter */
 export function startCall(
   services: CallServices,
   origin: Pick<CallOrigin, 'id' | 'mayReplay' | 'outcomeKey'>,
   request: EdgeRequest,
-  leg: Leg,
+  waiter: Waiter,
 ): Promise<CallReply> {
   const startedAtMs = services.clock.now();
   const limits = limitsFor(services, request, startedAtMs);
-  const { state, effects } = begin(FIRST_LEG, limits);
+  const { state, effects } = begin(FIRST_WAITER, limits);
   const begun = {
     ...origin,
     startedAtMs,
@@ -43,7 +43,7 @@ export function startCall(
     firstTrace: request.span?.context.traceparent ?? null,
   };
   const call = createCall(services, begun, request, limits, state);
-  const { reply } = attachLeg(call, request, leg);
+  const { reply } = attachWaiter(call, request, waiter);
   call.ahead = answersAhead(request);
   beginCall(call, effects);
   launch(call, false);
@@ -51,7 +51,7 @@ export function startCall(
     const { method, loggedTarget: target } = call;
     services.log.event('call.started', { ...idsOf(call), method, target });
   }
-  noticeClosed(call, FIRST_LEG);
+  noticeClosed(call, FIRST_WAITER);
   return reply;
 }
 
@@ -75,7 +75,7 @@ export function reattachCall(
   restore(call, continuation, continuation.keys.asked);
   call.hasPointer = true;
   call.isResumable = services.reattach;
-  call.rung = 'reattach';
+  call.recoveredBy = 'reattach';
   // The clock of the process that asked can be ahead.
   const askedAtMs = Math.min(retry.pointer.issuedAtSeconds * 1000, call.beganAtMs);
   if (state.name === 'parked') call.waitsSinceMs = askedAtMs;
@@ -96,18 +96,22 @@ export function replayCall(
   continuation: Continuation,
 ): Promise<CallReply> {
   const { registry } = services;
-  const { pointer, request, leg } = retry;
+  const { pointer, request, waiter } = retry;
   const { callId: id, round } = pointer;
   const lost = registry.find(id);
   if (lost !== undefined && !onlyReplayHelps(lost)) return retryCall(lost, retry);
   // The client may have left while the owner was looked for. The lost call waits for its next retry.
-  if (leg.closed.aborted) return Promise.resolve(failed(CALL_CANCELLED));
+  if (waiter.closed.aborted) return Promise.resolve(failed(CALL_CANCELLED));
   const refusal = registry.refusal(request.caller.principalKey, true);
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
   const consumed = { round, answersDigest: answersDigest(inputResponses, inputErrors) };
   const limits = limitsOfContinued(services, retry, continuation);
-  const { state, effects } = begin(FIRST_LEG, limitsLeft(services, limits, continuation), consumed);
+  const { state, effects } = begin(
+    FIRST_WAITER,
+    limitsLeft(services, limits, continuation),
+    consumed,
+  );
   const call = createCall(services, originOf(retry, continuation), request, limits, state);
   // The server asks from the beginning.
   const { questions, given } = restore(call, continuation, 0);
@@ -125,21 +129,26 @@ export function replayCall(
   // Only now, since it starts a timer.
   if (request.task !== undefined) giveToTask(call, request.task);
   call.hasPointer = true;
-  call.lastRung = 'replay';
-  services.log.event('call.resumed', { ...idsOf(call), round, rung: 'replay' });
-  request.span?.set({ 'mrtr_gateway.rung': 'replay' });
+  call.lastRecoveredBy = 'replay';
+  services.log.event('call.resumed', { ...idsOf(call), round, recoveredBy: 'replay' });
+  request.span?.set({ 'mrtr_gateway.recovered_by': 'replay' });
   const waitedMs = Math.max(0, services.clock.now() - pointer.issuedAtSeconds * 1000);
-  logAudit(call, request, { round, rung: 'replay', waitedMs, replies: read.replies.values() });
-  const { reply } = attachLeg(call, request, leg);
+  logAudit(call, request, {
+    round,
+    recoveredBy: 'replay',
+    waitedMs,
+    replies: read.replies.values(),
+  });
+  const { reply } = attachWaiter(call, request, waiter);
   beginCall(call, effects);
   // The lost call has lost its place in the registry, and what it still holds is freed.
   if (lost !== undefined) dropCall(lost);
   launch(call, true);
-  noticeClosed(call, FIRST_LEG);
+  noticeClosed(call, FIRST_WAITER);
   return reply;
 }
 
-/** The call is lost: nobody has its exchange any more, and no other rung brings it back. */
+/** The call is lost: nobody has its exchange any more, and no other recovery brings it back. */
 export function onlyReplayHelps(call: CallData): boolean {
   return isWorthReplaying(call.state) && !call.isHeldElsewhere;
 }
@@ -153,23 +162,23 @@ export function isRetryOfLostCall(call: CallData, { pointer, request }: Retry): 
 
 /** Forgets the call now, and frees what it holds. */
 export function dropCall(call: CallData): void {
-  call.feed({ type: 'evict' });
+  call.dispatch({ type: 'evict' });
   if (call.state.name === 'done') forgetCall(call);
 }
 
 /** Ends a call as well as possible, since the process stops. */
 export function drainCall(call: CallData): void {
-  call.feed({ type: 'drain', outlivesProcess: outlivesProcess(call) });
+  call.dispatch({ type: 'drain', outlivesProcess: outlivesProcess(call) });
 }
 
 /** @returns true if another process could continue the call: client, store or server has what it needs */
 export function outlivesProcess(call: CallData): boolean {
   const { services, state } = call;
   if (!services.othersCanOpenPointers) return false;
-  if (state.name === 'settled') return call.isOutcomeStored;
-  if (state.name === 'suspended') return true;
+  if (state.name === 'resultReady') return call.isOutcomeStored;
+  if (state.name === 'awaitingUrlVisit') return true;
   // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.
-  if (state.name === 'parked' || state.name === 'idle') return call.isResumable;
+  if (state.name === 'parked' || state.name === 'runningDetached') return call.isResumable;
   return services.reattach && resumePointOf(call) !== null;
 }
 

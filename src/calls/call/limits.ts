@@ -108,9 +108,9 @@ export class QuestionGaps {
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
-    this.#limitsAlone = { ...limits, gatherWindowMs: 0 };
-    const gatherWindowMs = Math.max(limits.gatherWindowMs, APART_WINDOW_MS);
-    this.#limitsApart = { ...limits, gatherWindowMs };
+    this.#limitsAlone = { ...limits, batchWindowMs: 0 };
+    const batchWindowMs = Math.max(limits.batchWindowMs, APART_WINDOW_MS);
+    this.#limitsApart = { ...limits, batchWindowMs };
   }
 
   /**
@@ -135,10 +135,10 @@ export class QuestionGaps {
    * @param gapMs the time since those were sent to the client
    */
   askedAgain(target: string, gapMs: number): void {
-    if (gapMs >= this.#limits.gatherLimitMs) return;
+    if (gapMs >= this.#limits.batchLimitMs) return;
     // Waiting for a moment is enough, if that was not done.
     const isSoon =
-      gapMs <= this.#limits.gatherWindowMs && this.#seen.get(target) === this.#limitsAlone;
+      gapMs <= this.#limits.batchWindowMs && this.#seen.get(target) === this.#limitsAlone;
     this.#seen.set(target, isSoon ? this.#limits : this.#limitsApart);
   }
 }

@@ -1,7 +1,7 @@
 /** What the operator sees of one call: in the log, on the live page, and as a span. No question, no answer and no result is in it. */
 import { traceOf, type Caller, type EdgeRequest } from '../../model/request.ts';
 import { shownName, type LiveCall } from '../../ops/live/snapshot.ts';
-import type { OfRequest, Rung } from '../../ops/log.ts';
+import type { OfRequest, Recovery } from '../../ops/log.ts';
 import { mcpOperation, type Span } from '../../ops/tracing.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
@@ -17,7 +17,7 @@ import type {
   TimerName,
 } from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { legOf, type CallData, type CallServices, type WaitingLeg } from './data.ts';
+import { waiterOf, type CallData, type CallServices, type WaitingWaiter } from './data.ts';
 
 /** A step of the machine that changed the call. */
 export interface Move {
@@ -32,16 +32,16 @@ export function logMove(call: CallData, move: Move): void {
   const { rule, event, from, effects } = move;
   const { log, clock } = call.services;
   const { state: to } = call;
-  const leg = event.type === 'retry' ? legOf(call, event.leg) : undefined;
-  const request = leg?.request ?? call.request;
+  const waiter = event.type === 'retry' ? waiterOf(call, event.waiter) : undefined;
+  const request = waiter?.request ?? call.request;
   const waitedMs = noteWaiting(call);
   if (log.takes('call.moved')) {
     log.event('call.moved', { ...idsOf(call, request), rule, from: from.name, to: to.name });
   }
-  if (event.type === 'retry' && leg !== undefined) logRetry(call, leg, event, move, waitedMs);
+  if (event.type === 'retry' && waiter !== undefined) logRetry(call, waiter, event, move, waitedMs);
   logQuestions(call, request, effects);
-  if (to.name === 'settled' && from.name !== 'settled') {
-    log.event('call.settled', { ...idsOf(call, request), round: to.round });
+  if (to.name === 'resultReady' && from.name !== 'resultReady') {
+    log.event('call.result_ready', { ...idsOf(call, request), round: to.round });
   }
   if (isOver(to) && !isOver(from)) {
     // What the server still has to do with a call that was cancelled is not part of it.
@@ -54,26 +54,26 @@ export function logMove(call: CallData, move: Move): void {
 /** @param waitedMs how long the call had waited for its client; `null` if it did not, or still does */
 function logRetry(
   call: CallData,
-  { request, replies }: WaitingLeg,
+  { request, replies }: WaitingWaiter,
   event: RetryEvent,
   { from, effects }: Move,
   waitedMs: number | null,
 ): void {
-  const { rung, state: to } = call;
+  const { recoveredBy, state: to } = call;
   // A retry that comes for an outcome answers nothing.
-  const answeredMs = from.name === 'settled' ? null : waitedMs;
+  const answeredMs = from.name === 'resultReady' ? null : waitedMs;
   if (isServed(event, to, effects)) {
     const answered = answeredMs !== null && { waitedMs: answeredMs };
     const ids = idsOf(call, request);
-    call.services.log.event('call.resumed', { ...ids, round: to.round, rung, ...answered });
-    request.span?.set({ 'mrtr_gateway.rung': rung });
-    call.lastRung = rung;
-    call.rung = 'here';
+    call.services.log.event('call.resumed', { ...ids, round: to.round, recoveredBy, ...answered });
+    request.span?.set({ 'mrtr_gateway.recovered_by': recoveredBy });
+    call.lastRecoveredBy = recoveredBy;
+    call.recoveredBy = 'here';
   }
   if (answeredMs !== null) {
     logAudit(call, request, {
       round: from.round,
-      rung,
+      recoveredBy,
       waitedMs: answeredMs,
       replies: replies.values(),
     });
@@ -108,7 +108,7 @@ function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed
 function noteWaiting(call: CallData): number | null {
   const since = call.waitsSinceMs;
   // While a call is idle the server works on it.
-  const waits = isDetached(call.state) && call.state.name !== 'idle';
+  const waits = isDetached(call.state) && call.state.name !== 'runningDetached';
   if (waits === (since !== null)) return null;
   const now = call.services.clock.now();
   call.waitsSinceMs = since === null ? now : null;
@@ -118,7 +118,7 @@ function noteWaiting(call: CallData): number | null {
 }
 
 export function logNotificationLoss(call: CallData, loss: NotificationLoss): void {
-  call.services.log.event('call.thinned', { ...idsOf(call), ...loss });
+  call.services.log.event('notifications.dropped', { ...idsOf(call), ...loss });
 }
 
 export function logRefusedQuestion(call: CallData, method: string, reason: string): void {
@@ -132,7 +132,7 @@ export function logAnsweredAhead(
 ): void {
   call.services.log.event('call.answered_ahead', { ...idsOf(call), kind });
   const { round } = call.state;
-  logAudit(call, call.request, { round, rung: 'ahead', waitedMs: 0, replies: [reply] });
+  logAudit(call, call.request, { round, recoveredBy: 'ahead', waitedMs: 0, replies: [reply] });
 }
 
 /** Logs that the server did not end the call in time, or that its stream did not come back. */
@@ -166,8 +166,8 @@ interface CallIds extends OfRequest {
 }
 
 /**
- * Starts the span of what the server does for the legs that wait, unless it has begun: from the request, or from the answers of
- * a retry, until the reply to the legs. The time that users take is in no span.
+ * Starts the span of what the server does for the waiters that wait, unless it has begun: from the request, or from the answers of
+ * a retry, until the reply to the waiters. The time that users take is in no span.
  * @returns `null` without traces */
 export function beginWork(call: CallData): Span | null {
   const { request, method, loggedTarget, services, lease } = call;
@@ -183,13 +183,14 @@ export function beginWork(call: CallData): Span | null {
   return call.work;
 }
 
-/** Ends the span if no leg waits any more. */
+/** Ends the span if no waiter waits any more. */
 export function endWork(call: CallData): void {
   const { work, state } = call;
   if (work === null || isAttached(state)) return;
   call.work = null;
   work.set({ 'mrtr_gateway.round': state.round });
-  if (state.name === 'settled') work.end(errorTypeOf({ type: 'outcome', outcome: state.outcome }));
+  if (state.name === 'resultReady')
+    work.end(errorTypeOf({ type: 'outcome', outcome: state.outcome }));
   else if (state.name === 'done' || state.name === 'cancelling') work.end(errorTypeOf(state.end));
   else work.end(null);
 }
@@ -213,7 +214,7 @@ function errorTypeOf(end: CallEnd): string | null {
   return end.type === 'declined' || end.type === 'left' ? null : endName(end);
 }
 
-type Detached = StateNamed<'parked' | 'idle' | 'settled' | 'suspended'>;
+type Detached = StateNamed<'parked' | 'runningDetached' | 'resultReady' | 'awaitingUrlVisit'>;
 
 /** Shows a call in this state. No question, no answer and no argument is in it. */
 export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'owner'> {
@@ -230,7 +231,7 @@ export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'own
     round: state.round,
     startedAtMs: origin.startedAtMs,
     sinceMs: call.waitsSinceMs ?? call.lastRound?.atMs ?? beganAtMs,
-    rung: call.lastRung,
+    recoveredBy: call.lastRecoveredBy,
     isTask: call.task !== null,
   };
 }
@@ -239,7 +240,7 @@ export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'own
 interface Answered {
   readonly round: number;
   /** `ahead`: by what the first request of the call brought. */
-  readonly rung: Rung | 'ahead';
+  readonly recoveredBy: Recovery | 'ahead';
   readonly waitedMs: number;
   readonly replies: Iterable<JsonRpcReply>;
 }
@@ -251,7 +252,7 @@ interface Answered {
 export function logAudit(
   { services, id: call, method, loggedTarget: target }: CallData,
   request: EdgeRequest,
-  { round, rung, waitedMs, replies }: Answered,
+  { round, recoveredBy, waitedMs, replies }: Answered,
 ): void {
   const { routeId: route, log } = services;
   const { caller, clientInfo } = request;
@@ -263,7 +264,7 @@ export function logAudit(
     who: whoIs(services, caller),
     client: typeof name === 'string' ? name : null,
     address: caller.address ?? null,
-    ...{ method, target, rung, waitedMs, ...counts },
+    ...{ method, target, recoveredBy, waitedMs, ...counts },
   });
 }
 

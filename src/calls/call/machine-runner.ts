@@ -16,10 +16,15 @@ import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../mac
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { showEarly } from './asked.ts';
-import { acceptRetry, endHold, offerTask, repeatRetries, replyToLegs } from './client.ts';
+import { acceptRetry, endHold, offerTask, repeatRetries, replyToWaiters } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { workFor } from './defects.ts';
-import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
+import {
+  cancelExchange,
+  cancelOpenQuestions,
+  leaveExchange,
+  freeExchange,
+} from './leased-exchange.ts';
 import { endWork, logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
@@ -33,7 +38,7 @@ export function createCall(
   state: CallState,
 ): CallData {
   const call: CallData = new CallData(services, origin, request, limits, state, (event) =>
-    feed(call, event),
+    dispatch(call, event),
   );
   return call;
 }
@@ -52,7 +57,7 @@ export function forgetCall(call: CallData): void {
 }
 
 /** Runs each event to completion: one that comes out of the effects of another waits for them. */
-function feed(call: CallData, event: CallEvent): void {
+function dispatch(call: CallData, event: CallEvent): void {
   // Questions that are not shown yet came before this event, so theirs come first.
   if (call.early !== null) showEarly(call);
   call.events.push(event);
@@ -109,29 +114,29 @@ function freeUnneeded(call: CallData): void {
   if (isOver(state)) call.ahead = null;
 }
 
-/** Offers a task that is due as soon as there is a leg to be told. While there is no place for it, a timer says when to try again. */
+/** Offers a task that is due as soon as there is a waiter to be told. While there is no place for it, a timer says when to try again. */
 function keepTaskOffer(call: CallData, { type }: CallEvent): void {
   if (!call.isTaskDue) return;
   if (type !== 'holdOver' && call.state.name === 'running') offerTask(call);
-  else if (type === 'holdOver' && call.state.name === 'idle') call.isTaskDue = false;
+  else if (type === 'holdOver' && call.state.name === 'runningDetached') call.isTaskDue = false;
 }
 
 function phaseOf(state: CallState): CallPhase {
   // The server has ended a settled call, which is about to give its session back.
-  if (isDetached(state) && state.name !== 'settled') return 'parked';
+  if (isDetached(state) && state.name !== 'resultReady') return 'parked';
   return isBroken(state) ? 'interrupted' : 'running';
 }
 
 function carryOut(call: CallData, effect: Effect): void {
   switch (effect.do) {
     case 'reply':
-      return replyToLegs(call, effect.legs, effect.reply);
+      return replyToWaiters(call, effect.waiters, effect.reply);
     case 'post':
-      return workFor(call, postAnswers(call, effect.leg, effect.requests));
+      return workFor(call, postAnswers(call, effect.waiter, effect.requests));
     case 'callAgain':
-      return workFor(call, callAgain(call, effect.leg));
-    case 'closeOut':
-      return closeOut(call, effect.requests);
+      return workFor(call, callAgain(call, effect.waiter));
+    case 'cancelOpenQuestions':
+      return cancelOpenQuestions(call, effect.requests);
     case 'cancelUpstream':
       return cancelExchange(call, effect.open);
     case 'free':
@@ -168,16 +173,19 @@ function stopTimers({ timers }: CallData, isStopped: (name: TimerName) => boolea
 
 function expire(call: CallData, timer: TimerName): void {
   switch (timer) {
-    case 'gather':
-      return call.feed({ type: 'gathered', mayPark: call.services.registry.hasRoomToPark(call) });
+    case 'batch':
+      return call.dispatch({
+        type: 'batched',
+        mayPark: call.services.registry.hasRoomToPark(call),
+      });
     case 'grace':
-      return call.feed({ type: 'ended' });
+      return call.dispatch({ type: 'ended' });
     case 'redeliver':
       return forgetCall(call);
     case 'hold':
       return endHold(call);
     default:
-      return call.feed({ type: 'expired', timer });
+      return call.dispatch({ type: 'expired', timer });
   }
 }
 
@@ -207,7 +215,7 @@ function keepOutcome(call: CallData): void {
     store(call, { ...state.consumed, reply: replyOfEnd(call, state.end) });
   }
   // A call that should rather be replayed has no outcome to keep.
-  if (state.name === 'settled' && !(isWorthReplaying(state) && origin.mayReplay)) {
+  if (state.name === 'resultReady' && !(isWorthReplaying(state) && origin.mayReplay)) {
     const { round, outcome } = state;
     const reply = replyOfEnd(call, { type: 'outcome', outcome });
     store(call, { round, answersDigest: null, reply });

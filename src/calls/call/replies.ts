@@ -1,5 +1,5 @@
 /**
- * What each leg is told, as the reply that its client gets; and the pointer in each `InputRequiredResult`. With that pointer a
+ * What each waiter is told, as the reply that its client gets; and the pointer in each `InputRequiredResult`. With that pointer a
  * parked call is released (`parking.release`), since only then is it known whether the pointer has all that a resumption takes.
  */
 import {
@@ -23,16 +23,20 @@ import { edgeError } from '../../protocol/translate/error-map.ts';
 import { errorFromServer, fromServer } from '../../protocol/translate/cleaning.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
-import type { CallEnd, LegReply } from '../machine/states.ts';
+import type { CallEnd, WaiterReply } from '../machine/states.ts';
 import { expectedRequest, type CallData } from './data.ts';
 import { resumePointOf } from './leased-exchange.ts';
 import { idsOf } from './log.ts';
 
 /**
- * Turns what the machine tells a leg into its reply.
- * @param profile what the client of the leg declares: nothing else is asked of it (MRTR, server requirement 7)
+ * Semaphore what the machine tells a waiter into its reply.
+ * @param profile what the client of the waiter declares: nothing else is asked of it (MRTR, server requirement 7)
  */
-export function replyToLeg(call: CallData, reply: LegReply, profile: ClientProfile): CallReply {
+export function replyToWaiter(
+  call: CallData,
+  reply: WaiterReply,
+  profile: ClientProfile,
+): CallReply {
   switch (reply.type) {
     case 'end':
       return replyOfEnd(call, reply.end);
@@ -124,7 +128,7 @@ export function failed(failure: Failure) {
 
 /** Ends a call with a failure. */
 export function failCall(call: CallData, failure: Failure): void {
-  call.feed({ type: 'outcome', outcome: failed(failure) });
+  call.dispatch({ type: 'outcome', outcome: failed(failure) });
 }
 
 function missing({ questions }: CallData, keys: readonly InputKey[]): CallReply {
@@ -155,7 +159,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   call.isResumable = isKept && reattach;
   const mayLeave = call.isResumable && call.task?.isStopping !== true;
   if (mayLeave && call.state.name === 'parked' && leaveWhenParked()) {
-    call.feed({ type: 'released' });
+    call.dispatch({ type: 'released' });
     call.services.registry.wasReleased(call);
   }
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
@@ -171,7 +175,7 @@ function continuationOf(call: CallData, keys: readonly InputKey[]): Continuation
   const { mayReplay, startedAtMs } = call.origin;
   const resume = resumePointOf(call);
   // A call that the server ended with URLs to visit (-32042) is made again by whoever continues it.
-  if (resume === null && !mayReplay && call.state.name !== 'suspended') return null;
+  if (resume === null && !mayReplay && call.state.name !== 'awaitingUrlVisit') return null;
   return {
     startedAtMs,
     questions: questions?.sealed(keys) ?? [],

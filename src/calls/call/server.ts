@@ -23,10 +23,10 @@ import {
 } from '../../model/upstream-failure.ts';
 import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import { isOver, awaitsReply } from '../machine/selectors.ts';
-import type { LegId, OpenRequest } from '../machine/states.ts';
+import type { WaiterId, OpenRequest } from '../machine/states.ts';
 import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
-import { backlogOf, notifyLegs, offerTask } from './client.ts';
-import { legOf, type CallData } from './data.ts';
+import { backlogOf, notifyWaiters, offerTask } from './client.ts';
+import { waiterOf, type CallData } from './data.ts';
 import { workFor } from './defects.ts';
 import {
   leaveExchange,
@@ -72,8 +72,8 @@ export function reattach(call: CallData, resume: ResumePoint, open: readonly Ope
 const URL_VISIT_WAIT_MS = 10_000;
 
 /** Makes a call again whose URLs were visited, in the same session if it lives. */
-export async function callAgain(call: CallData, leg: LegId): Promise<void> {
-  const waiting = legOf(call, leg);
+export async function callAgain(call: CallData, waiter: WaiterId): Promise<void> {
+  const waiting = waiterOf(call, waiter);
   if (waiting === undefined) return;
   call.request = waiting.request;
   call.notifications?.forgetProgress();
@@ -89,13 +89,13 @@ export async function callAgain(call: CallData, leg: LegId): Promise<void> {
   if (!isOver(call.state)) launch(call, false);
 }
 
-/** Sends the answers that a leg brought to the server, one after the other. */
+/** Sends the answers that a waiter brought to the server, one after the other. */
 export async function postAnswers(
   call: CallData,
-  leg: LegId,
+  waiter: WaiterId,
   requests: readonly OpenRequest[],
 ): Promise<void> {
-  const waiting = legOf(call, leg);
+  const waiting = waiterOf(call, waiter);
   const { exchange } = call;
   if (waiting === undefined || exchange === null) return;
   call.request = waiting.request;
@@ -120,19 +120,19 @@ export async function postAnswers(
     accepted.push(id);
     noteAnswer(call, key, reply);
   }
-  if (call.generation === generation) call.feed({ type: 'posted' });
+  if (call.generation === generation) call.dispatch({ type: 'posted' });
 }
 
 /**
  * Begins to listen to a new exchange of the call. What an earlier one still says is ignored from here on.
  * @param isReattached whether another replica had the stream and the session before
  */
-function listenFor(call: CallData, isReattached = false): EventFeeder {
+function listenFor(call: CallData, isReattached = false): CallEvents {
   call.generation += 1;
-  return new EventFeeder(call, isReattached);
+  return new CallEvents(call, isReattached);
 }
 
-class EventFeeder implements CallListener {
+class CallEvents implements CallListener {
   readonly #call: CallData;
   readonly #generation: number;
   /** The stream beside that of the call may not be open: another replica had it. */
@@ -159,7 +159,7 @@ class EventFeeder implements CallListener {
 
   withdrawn(id: ServerRequestId): void {
     if (!this.isCurrent) return;
-    this.#call.feed({ type: 'withdrawn', id });
+    this.#call.dispatch({ type: 'withdrawn', id });
     this.#call.questions?.withdraw(id);
   }
 
@@ -174,7 +174,7 @@ class EventFeeder implements CallListener {
   notified(method: string, params: JsonObject): void {
     if (!this.isCurrent) return;
     this.#call.hasBegun = true;
-    notifyLegs(this.#call, method, params);
+    notifyWaiters(this.#call, method, params);
   }
 
   replied(reply: JsonRpcReply): void {
@@ -205,13 +205,13 @@ class EventFeeder implements CallListener {
   interrupted(): void {
     if (!this.isCurrent) return;
     this.#breaks += 1;
-    this.#call.feed({ type: 'interrupted' });
+    this.#call.dispatch({ type: 'interrupted' });
     workFor(this.#call, leaveIfNotOurs(this.#call));
   }
 
   resumed(): void {
     const session = sessionOf(this.#call);
-    if (!this.#isBesideMissing || session === null) return this.#feedResumed();
+    if (!this.#isBesideMissing || session === null) return this.#dispatchResumed();
     const { headers } = this.#call.request.caller;
     const breaks = this.#breaks;
     // A server drops a question that belongs to no request while this stream is not open.
@@ -221,7 +221,7 @@ class EventFeeder implements CallListener {
         // It is waited for once: a server can end each connection before it is open.
         this.#isBesideMissing = false;
         // If the stream of the call has broken meanwhile, it is not open, and is being resumed again.
-        if (breaks === this.#breaks) this.#feedResumed();
+        if (breaks === this.#breaks) this.#dispatchResumed();
       }),
     );
   }
@@ -235,15 +235,15 @@ class EventFeeder implements CallListener {
   }
 
   sessionReplaced(): void {
-    notifyLegs(this.#call, 'notifications/message', STATE_IS_GONE);
+    notifyWaiters(this.#call, 'notifications/message', STATE_IS_GONE);
   }
 
   backlog(): Promise<void> | null {
     return this.isCurrent ? backlogOf(this.#call) : null;
   }
 
-  #feedResumed(): void {
-    if (this.isCurrent) this.#call.feed({ type: 'resumed' });
+  #dispatchResumed(): void {
+    if (this.isCurrent) this.#call.dispatch({ type: 'resumed' });
   }
 }
 
@@ -254,13 +254,13 @@ function receiveReply(call: CallData, reply: JsonRpcReply): void {
     if (requests.length > 0) {
       call.visiting = questionsOf(call).elicitationIds(requests.map(({ key }) => key));
       const mayPark = call.services.registry.hasRoomToPark(call);
-      return call.feed({ type: 'urlsRequired', requests, mayPark });
+      return call.dispatch({ type: 'urlsRequired', requests, mayPark });
     }
   }
   const isError = 'error' in reply || reply.result['isError'] === true;
   if (isError && call.unanswerable !== null) return failUnanswered(call, reply, call.unanswerable);
   const refused = call.questions?.refusedCapabilities ?? null;
-  call.feed({ type: 'outcome', outcome: outcomeOfReply(call.method, reply, refused) });
+  call.dispatch({ type: 'outcome', outcome: outcomeOfReply(call.method, reply, refused) });
 }
 
 /**
@@ -274,7 +274,7 @@ function failUnanswered(call: CallData, reply: JsonRpcReply, cause: Unanswerable
   const said = Array.isArray(reply.result['content']) ? reply.result['content'] : [];
   const content = [...said, { type: 'text', text: error.message }];
   const result = { ...reply.result, content };
-  call.feed({ type: 'outcome', outcome: outcomeOfReply(call.method, { result }, null) });
+  call.dispatch({ type: 'outcome', outcome: outcomeOfReply(call.method, { result }, null) });
 }
 
 function readUrlQuestions(call: CallData, error: JsonRpcErrorObject): OpenRequest[] {
@@ -301,14 +301,14 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
   }
   if (failure.code === 'unauthorized' && call.isResumable) {
     call.unauthorized = failureOfCall(beforeRequest(failure), true);
-    return call.feed({ type: 'shutOut' });
+    return call.dispatch({ type: 'shutOut' });
   }
   const { httpStatus, isElsewhere = httpStatus === 409, exceeds = null } = failure.details;
   call.isHeldElsewhere = isElsewhere;
   call.lostTo = exceeds;
   // The other reader needs the session.
   if (call.isHeldElsewhere) leaveExchange(call);
-  call.feed({ type: 'lost' });
+  call.dispatch({ type: 'lost' });
 }
 
 /** The server did not take the request. If it forgot the session, the request is sent once more in a new one. */
@@ -322,7 +322,7 @@ function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
   }
   logUpstreamFailure(call, failure);
   call.isTainted = failure.code !== 'unauthorized';
-  if (losesCall(failure)) call.feed({ type: 'lost' });
+  if (losesCall(failure)) call.dispatch({ type: 'lost' });
   else failCall(call, failureOfCall(failure, call.hasBegun));
 }
 
@@ -338,7 +338,7 @@ function receivePostFailure(
   call.answersWaitMs = details.retryAfterMs ?? null;
   const { round } = call.state;
   call.services.log.event('call.answer_refused', { ...idsOf(call), round, cause, problem });
-  call.feed({ type: 'postRefused', cause, accepted });
+  call.dispatch({ type: 'postRefused', cause, accepted });
 }
 
 /**
@@ -346,7 +346,7 @@ function receivePostFailure(
  * of a call takes it from its earlier readers.
  */
 async function leaveIfNotOurs(call: CallData): Promise<void> {
-  if (!(await call.services.registry.isOurs(call.id))) call.feed({ type: 'takenOver' });
+  if (!(await call.services.registry.isOurs(call.id))) call.dispatch({ type: 'takenOver' });
 }
 
 function isForgottenSession({ code, details }: UpstreamFailure): boolean {

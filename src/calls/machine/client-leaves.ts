@@ -1,6 +1,6 @@
 /** A client closes its connection, is told to retry later, leaves the call to a task, or does not retry in time. Or the operator cancels the call. */
 import { row, type Row, type TypedRow, abandon, askClient, cancelForAll } from './steps.ts';
-import { ATTACHED, DETACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
+import { ATTACHED, DETACHED, LIVE, waitingRetries, withoutWaiter } from './selectors.ts';
 import type { CallEnd, EventName } from './states.ts';
 
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
@@ -12,45 +12,45 @@ const PARKING_CHECK_MS = 1_000;
 /** Has the clients of a running call retry later, unless the rounds are used up. */
 const TOLD_TO_RETRY = {
   from: ['running'],
-  to: ['idle'],
+  to: ['runningDetached'],
   when: ({ stream, round }, _event, limits) => stream === 'open' && round <= limits.maxRounds,
-  then: ({ legs, ...state }, _event, limits) => ({
-    state: { ...state, name: 'idle' },
-    effects: askClient(legs, state.round, [], limits),
+  then: ({ waiters, ...state }, _event, limits) => ({
+    state: { ...state, name: 'runningDetached' },
+    effects: askClient(waiters, state.round, [], limits),
   }),
-} satisfies Partial<TypedRow<'running', EventName, 'idle'>>;
+} satisfies Partial<TypedRow<'running', EventName, 'runningDetached'>>;
 
 export const CLIENT_LEAVES: readonly Row[] = [
   row({
     rule: 'waiting-retry-left',
     from: LIVE,
-    on: 'legClosed',
+    on: 'waiterClosed',
     to: LIVE,
     why: 'a retry that waits for the stream goes away; the call is as it was',
-    when: (state, event) => state.waiting.some((retry) => retry.leg === event.leg),
+    when: (state, event) => state.waiting.some((retry) => retry.waiter === event.waiter),
     then: (state, event) => ({
-      state: { ...state, waiting: state.waiting.filter((retry) => retry.leg !== event.leg) },
+      state: { ...state, waiting: state.waiting.filter((retry) => retry.waiter !== event.waiter) },
       effects: [],
     }),
   }),
   row({
-    rule: 'one-leg-left',
+    rule: 'one-waiter-left',
     from: ATTACHED,
-    on: 'legClosed',
+    on: 'waiterClosed',
     to: ATTACHED,
-    why: 'one of several legs that wait for the same outcome goes away',
-    when: (state, event) => state.legs.length > 1 && state.legs.includes(event.leg),
-    then: (state, event) => ({ state: withoutLeg(state, event.leg), effects: [] }),
+    why: 'one of several waiters that wait for the same outcome goes away',
+    when: (state, event) => state.waiters.length > 1 && state.waiters.includes(event.waiter),
+    then: (state, event) => ({ state: withoutWaiter(state, event.waiter), effects: [] }),
   }),
   row({
     rule: 'client-left',
     from: ATTACHED,
-    on: 'legClosed',
+    on: 'waiterClosed',
     to: ['cancelling'],
     why: 'closing the stream is cancelling (streamable-http, Cancellation)',
-    when: (state, event) => state.legs.includes(event.leg),
+    when: (state, event) => state.waiters.includes(event.waiter),
     then: (state, event, limits) =>
-      cancelForAll(withoutLeg(state, event.leg), { type: 'cancelled' }, limits),
+      cancelForAll(withoutWaiter(state, event.waiter), { type: 'cancelled' }, limits),
   }),
   row({
     ...TOLD_TO_RETRY,
@@ -73,8 +73,8 @@ export const CLIENT_LEAVES: readonly Row[] = [
   }),
   row({
     ...TOLD_TO_RETRY,
-    rule: 'asker-stopped',
-    on: 'askerStops',
+    rule: 'requester-stopped',
+    on: 'requesterStops',
     why: 'the replica over which the client waits stops: the client retries elsewhere (MRTR, state without requests)',
   }),
   row({
@@ -89,8 +89,8 @@ export const CLIENT_LEAVES: readonly Row[] = [
     }),
   }),
   row({
-    rule: 'client-away-too-long',
-    from: ['parked', 'idle'],
+    rule: 'client-disconnected-too-long',
+    from: ['parked', 'runningDetached'],
     on: 'expired',
     to: ['cancelling'],
     why: 'the client did not retry in time, or the time ran out while its retry waited for the stream',
@@ -102,7 +102,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'outcome-uncollected',
-    from: ['settled', 'suspended'],
+    from: ['resultReady', 'awaitingUrlVisit'],
     on: 'expired',
     to: ['done'],
     why: 'no client came for the outcome, or for the URLs',
@@ -110,7 +110,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'stopped-by-operator',
-    from: ['parked', 'idle'],
+    from: ['parked', 'runningDetached'],
     on: 'operatorStops',
     to: ['cancelling'],
     why: 'the operator cancels a call that waits for its client; without a stream nobody could tell the server',
@@ -119,7 +119,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'outcome-discarded-by-operator',
-    from: ['settled', 'suspended'],
+    from: ['resultReady', 'awaitingUrlVisit'],
     on: 'operatorStops',
     to: ['done'],
     why: 'the same, after the server ended the call',

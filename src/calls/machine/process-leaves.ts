@@ -16,19 +16,19 @@ import type { CallEvent, CallLimits, Live, StepTo } from './states.ts';
 export const PROCESS_LEAVES: readonly Row[] = [
   row({
     rule: 'left-on-drain',
-    from: ['parked', 'idle', 'running', 'gathering'],
+    from: ['parked', 'runningDetached', 'running', 'batching'],
     on: 'drain',
     to: ['done'],
     why: 'the process stops; the server keeps the call for the replica that the client comes to next',
     when: (_state, event) => event.outlivesProcess,
     then: (state, _event, limits) => {
-      const legs = 'legs' in state ? state.legs : [];
+      const waiters = 'waiters' in state ? state.waiters : [];
       const keys = keysOf(openRequests(state));
       return done(state, LEFT, limits, [
-        ...reply(legs, { type: 'inputRequired', round: state.round, keys }),
+        ...reply(waiters, { type: 'inputRequired', round: state.round, keys }),
         // Their answers were not looked at: they are good elsewhere.
         ...replyEnd(
-          waitingRetries(state).map((retry) => retry.leg),
+          waitingRetries(state).map((retry) => retry.waiter),
           LEFT,
         ),
         { do: 'leave' },
@@ -56,7 +56,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'end-kept-on-drain',
-    from: ['settled', 'suspended'],
+    from: ['resultReady', 'awaitingUrlVisit'],
     on: 'drain',
     to: ['done'],
     why: 'the process stops; the next replica finds the outcome in the store, or the URLs in the pointer',
@@ -65,7 +65,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'end-lost-on-drain',
-    from: ['settled', 'suspended'],
+    from: ['resultReady', 'awaitingUrlVisit'],
     on: 'drain',
     to: ['done'],
     why: 'the process stops, and what waits for a retry is lost',
@@ -89,7 +89,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'end-evicted',
-    from: ['settled'],
+    from: ['resultReady'],
     on: 'evict',
     to: ['done'],
     why: 'a replay takes its place, or its owner may still live',

@@ -5,7 +5,7 @@ import {
   askClient,
   cancel,
   done,
-  gatherTimer,
+  batchTimer,
   holdTimer,
   park,
   parkTimer,
@@ -42,7 +42,7 @@ export const RETRIES: readonly Row[] = [
     why: 'the same retry again, while the first still waits: both get the same outcome',
     when: repeats,
     then: (state, event) => ({
-      state: { ...state, legs: [...state.legs, event.leg] },
+      state: { ...state, waiters: [...state.waiters, event.waiter] },
       effects: [],
     }),
   }),
@@ -60,9 +60,9 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'capability-missing',
-    from: ['parked', 'suspended'],
+    from: ['parked', 'awaitingUrlVisit'],
     on: 'retry',
-    to: ['parked', 'suspended'],
+    to: ['parked', 'awaitingUrlVisit'],
     why: 'what must be asked again is no longer declared (MRTR, server requirement 7)',
     when: (state, event) =>
       isOfRound(state, event) &&
@@ -70,7 +70,7 @@ export const RETRIES: readonly Row[] = [
       unansweredBy(event, state.open).some((request) => event.uncovered.includes(request.key)),
     then: (state, event) => ({
       state,
-      effects: reply([event.leg], {
+      effects: reply([event.waiter], {
         type: 'missingCapability',
         keys: keysOf(unansweredBy(event, state.open)).filter((key) =>
           event.uncovered.includes(key),
@@ -91,7 +91,7 @@ export const RETRIES: readonly Row[] = [
         state: {
           name: 'answering',
           round: state.round + 1,
-          legs: [event.leg],
+          waiters: [event.waiter],
           consumed: consumedBy(event),
           before: state.consumed,
           stream: 'open',
@@ -101,26 +101,26 @@ export const RETRIES: readonly Row[] = [
           arrived: [],
           arrivedSinceMs: 0,
         },
-        effects: [runTimer(limits), { do: 'post', leg: event.leg, requests: posting }],
+        effects: [runTimer(limits), { do: 'post', waiter: event.waiter, requests: posting }],
       };
     },
   }),
   row({
     rule: 'asked-again',
-    from: ['parked', 'suspended'],
+    from: ['parked', 'awaitingUrlVisit'],
     on: 'retry',
-    to: ['parked', 'suspended'],
+    to: ['parked', 'awaitingUrlVisit'],
     why: 'a retry that answers nothing is asked again; the round is not used up (MRTR, Error Handling)',
     when: (state, event) =>
       isOfRound(state, event) && !event.declined && answeredBy(event, state.open).length === 0,
     then: (state, event, limits) => ({
       state,
-      effects: askClient([event.leg], state.round, state.open, limits),
+      effects: askClient([event.waiter], state.round, state.open, limits),
     }),
   }),
   row({
     rule: 'retry-awaits-outcome',
-    from: ['idle'],
+    from: ['runningDetached'],
     on: 'retry',
     to: ['running'],
     why: 'nothing is asked any more: the client waits for the outcome',
@@ -132,7 +132,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'outcome-delivered',
-    from: ['settled'],
+    from: ['resultReady'],
     on: 'retry',
     to: ['done'],
     why: 'the outcome that waited is handed over; the answers came too late',
@@ -140,12 +140,12 @@ export const RETRIES: readonly Row[] = [
     then: (state, event, limits) => {
       const end: CallEnd = { type: 'outcome', outcome: state.outcome };
       const after = { round: state.round, consumed: consumedBy(event) };
-      return done(after, end, limits, replyEnd([event.leg], end));
+      return done(after, end, limits, replyEnd([event.waiter], end));
     },
   }),
   row({
     rule: 'url-declined',
-    from: ['suspended'],
+    from: ['awaitingUrlVisit'],
     on: 'retry',
     to: ['done'],
     why: 'the user said no to a URL that the server insists on: the call is not made again',
@@ -154,7 +154,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'urls-round-limit-reached',
-    from: ['suspended'],
+    from: ['awaitingUrlVisit'],
     on: 'retry',
     to: ['done'],
     why: 'some URLs are left to visit, and the rounds are used up',
@@ -167,30 +167,30 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'some-urls-visited',
-    from: ['suspended'],
+    from: ['awaitingUrlVisit'],
     on: 'retry',
-    to: ['suspended'],
+    to: ['awaitingUrlVisit'],
     why: 'some URLs were visited; the others are asked for again',
     when: (state, event) => isOfRound(state, event) && unansweredBy(event, state.open).length > 0,
     then: (state, event, limits) => {
       const open = unansweredBy(event, state.open);
       const round = state.round + 1;
       return {
-        state: { name: 'suspended', round, consumed: consumedBy(event), open },
-        effects: askClient([event.leg], round, open, limits),
+        state: { name: 'awaitingUrlVisit', round, consumed: consumedBy(event), open },
+        effects: askClient([event.waiter], round, open, limits),
       };
     },
   }),
   row({
     rule: 'urls-visited',
-    from: ['suspended'],
+    from: ['awaitingUrlVisit'],
     on: 'retry',
     to: ['running'],
     why: 'all URLs were visited: the call is made again, as the server asked for',
     when: isOfRound,
     then: (state, event, limits) => ({
       state: runningFor(event, state),
-      effects: [...waitTimers(limits), { do: 'callAgain', leg: event.leg }],
+      effects: [...waitTimers(limits), { do: 'callAgain', waiter: event.waiter }],
     }),
   }),
   row({
@@ -202,7 +202,7 @@ export const RETRIES: readonly Row[] = [
     when: repeats,
     then: (state, event) => ({
       state,
-      effects: reply([event.leg], { type: 'sameInputRequired' }),
+      effects: reply([event.waiter], { type: 'sameInputRequired' }),
     }),
   }),
   row({
@@ -212,19 +212,19 @@ export const RETRIES: readonly Row[] = [
     to: ['cancelling', 'done'],
     why: 'the last retry came twice: the identical outcome again',
     when: (state, event) => repeats(state, event) && state.end.type !== 'cancelled',
-    then: (state, event) => ({ state, effects: replyEnd([event.leg], state.end) }),
+    then: (state, event) => ({ state, effects: replyEnd([event.waiter], state.end) }),
   }),
   row({
     rule: 'loss-told',
     from: ['done'],
     on: 'retry',
     to: ['done'],
-    why: 'the call was lost while the client was away: say so',
+    why: 'the call was lost while the client was disconnected: say so',
     when: (state, event) =>
       state.end.type === 'lost' && isOfRound(state, event) && event.round !== state.consumed?.round,
     then: (state, event) => ({
       state: { ...state, consumed: consumedBy(event) },
-      effects: replyEnd([event.leg], state.end),
+      effects: replyEnd([event.waiter], state.end),
     }),
   }),
   row({
@@ -232,19 +232,19 @@ export const RETRIES: readonly Row[] = [
     from: ['cancelling', 'done'],
     on: 'retry',
     to: ['cancelling', 'done'],
-    why: 'the operator has cancelled the call while the client was away: say so',
+    why: 'the operator has cancelled the call while the client was disconnected: say so',
     when: (state, event) => state.end.type === 'stopped' && isOfRound(state, event),
-    then: (state, event) => ({ state, effects: replyEnd([event.leg], state.end) }),
+    then: (state, event) => ({ state, effects: replyEnd([event.waiter], state.end) }),
   }),
   row({
     rule: 'drain-loss-told',
     from: ['cancelling', 'done'],
     on: 'retry',
     to: ['cancelling', 'done'],
-    why: 'the process stops and has ended the call while the client was away: say that it is lost',
+    why: 'the process stops and has ended the call while the client was disconnected: say that it is lost',
     when: (state, event) =>
       isEndedByDrain(state) && isOfRound(state, event) && event.round !== state.consumed?.round,
-    then: (state, event) => ({ state, effects: replyEnd([event.leg], { type: 'lost' }) }),
+    then: (state, event) => ({ state, effects: replyEnd([event.waiter], { type: 'lost' }) }),
   }),
   row({
     rule: 'retry-rejected',
@@ -254,7 +254,7 @@ export const RETRIES: readonly Row[] = [
     why: 'another retry on a used pointer, or a pointer of a call that is over',
     then: (state, event) => ({
       state,
-      effects: reply([event.leg], {
+      effects: reply([event.waiter], {
         type: 'invalidRequestState',
         reason: refusalOfRetry(state),
       }),
@@ -274,20 +274,20 @@ export const RETRIES: readonly Row[] = [
     rule: 'answers-taken',
     from: ['answering'],
     on: 'posted',
-    to: ['parked', 'gathering', 'running'],
+    to: ['parked', 'batching', 'running'],
     why: 'the answers are upstream: what is missing is asked again, or the client waits on',
     then: (state, _event, limits) => {
-      const { legs, missing, arrived, arrivedSinceMs: sinceMs } = state;
-      if (missing.length > 0) return park(state, legs, [...missing, ...arrived], limits);
+      const { waiters, missing, arrived, arrivedSinceMs: sinceMs } = state;
+      if (missing.length > 0) return park(state, waiters, [...missing, ...arrived], limits);
       if (arrived.length === 0) {
         return {
-          state: { name: 'running', ...carried(state), legs },
+          state: { name: 'running', ...carried(state), waiters },
           effects: holdTimer(state, limits),
         };
       }
       return {
-        state: { name: 'gathering', ...carried(state), legs, open: arrived, sinceMs },
-        effects: [gatherTimer(arrived.length, limits.gatherWindowMs, limits)],
+        state: { name: 'batching', ...carried(state), waiters, open: arrived, sinceMs },
+        effects: [batchTimer(arrived.length, limits.batchWindowMs, limits)],
       };
     },
   }),
@@ -301,14 +301,14 @@ export const RETRIES: readonly Row[] = [
     then: (state, _event, limits) =>
       done(state, { type: 'lost' }, limits, [
         FREE_TAINTED,
-        ...replyEnd(state.legs, { type: 'lost' }),
+        ...replyEnd(state.waiters, { type: 'lost' }),
       ]),
   }),
   row({
     rule: 'answers-refused',
     from: ['answering'],
     on: 'postRefused',
-    to: ['parked', 'idle'],
+    to: ['parked', 'runningDetached'],
     why: 'the server did not take the answers: the pointer stays good for another try',
     then: (state, event, limits) => {
       const isOpen = (request: OpenRequest) =>
@@ -316,9 +316,12 @@ export const RETRIES: readonly Row[] = [
       const open = [...state.posting.filter(isOpen), ...state.missing, ...state.arrived];
       const before = { ...carried(state), round: state.round - 1, consumed: state.before };
       return {
-        state: open.length > 0 ? { name: 'parked', ...before, open } : { name: 'idle', ...before },
+        state:
+          open.length > 0
+            ? { name: 'parked', ...before, open }
+            : { name: 'runningDetached', ...before },
         effects: [
-          ...reply(state.legs, {
+          ...reply(state.waiters, {
             type: event.cause === 'unauthorized' ? 'unauthorized' : 'unreachable',
           }),
           parkTimer(limits),
@@ -330,11 +333,11 @@ export const RETRIES: readonly Row[] = [
 
 /** Ends a call with the retry after which it is not made again. */
 function endVisit(
-  { round }: StateNamed<'suspended'>,
+  { round }: StateNamed<'awaitingUrlVisit'>,
   event: RetryEvent,
   end: CallEnd,
   limits: CallLimits,
 ): StepTo<'done'> {
   const after = { round, consumed: consumedBy(event) };
-  return done(after, end, limits, [FREE_CLEAN, ...replyEnd([event.leg], end)]);
+  return done(after, end, limits, [FREE_CLEAN, ...replyEnd([event.waiter], end)]);
 }

@@ -1,10 +1,10 @@
-/** What rows and the runner read from a state: its group, its legs, its open requests, its retries. */
+/** What rows and the runner read from a state: its group, its waiters, its open requests, its retries. */
 import type {
   CallEnd,
   CallState,
   ConsumedRetry,
   Effect,
-  LegId,
+  WaiterId,
   Live,
   OpenRequest,
   RetryEvent,
@@ -14,11 +14,11 @@ import type {
 import { TIMERS } from './states.ts';
 
 /** A client is connected. */
-export const ATTACHED = ['running', 'gathering', 'answering'] as const;
+export const ATTACHED = ['running', 'batching', 'answering'] as const;
 /** No client is connected, and the call waits for one. */
-export const DETACHED = ['parked', 'idle', 'settled', 'suspended'] as const;
+export const DETACHED = ['parked', 'runningDetached', 'resultReady', 'awaitingUrlVisit'] as const;
 /** The exchange with the server goes on. */
-export const LIVE = ['running', 'gathering', 'answering', 'parked', 'idle'] as const;
+export const LIVE = ['running', 'batching', 'answering', 'parked', 'runningDetached'] as const;
 
 /** A client waits. */
 export function isAttached(state: CallState): state is StateNamed<(typeof ATTACHED)[number]> {
@@ -61,7 +61,7 @@ export function isEndedByDrain(state: CallState): boolean {
 export function isWorthReplaying(state: CallState): boolean {
   if (isEndedByDrain(state)) return true;
   if (state.name === 'done') return state.end.type === 'lost';
-  if (state.name !== 'settled') return false;
+  if (state.name !== 'resultReady') return false;
   const { outcome } = state;
   return outcome.kind === 'failed' || outcome.result['isError'] === true;
 }
@@ -77,12 +77,12 @@ export function timersOf(state: CallState): readonly TimerName[] {
   return isBroken(state) ? timers.filter((timer) => timer !== 'hold') : timers;
 }
 
-// Legs.
+// Waiters.
 
-/** The legs of a state that wait for a reply. */
-export function attachedLegs(state: CallState): readonly LegId[] {
-  const attached = isAttached(state) ? state.legs : [];
-  return [...attached, ...waitingRetries(state).map((retry) => retry.leg)];
+/** The waiters of a state that wait for a reply. */
+export function attachedWaiters(state: CallState): readonly WaiterId[] {
+  const attached = isAttached(state) ? state.waiters : [];
+  return [...attached, ...waitingRetries(state).map((retry) => retry.waiter)];
 }
 
 /** Retries that came while the stream was broken. */
@@ -90,11 +90,11 @@ export function waitingRetries(state: CallState): readonly RetryEvent[] {
   return 'waiting' in state ? state.waiting : [];
 }
 
-export function withoutLeg<State extends { legs: readonly LegId[] }>(
+export function withoutWaiter<State extends { waiters: readonly WaiterId[] }>(
   state: State,
-  leg: LegId,
+  waiter: WaiterId,
 ): State {
-  return { ...state, legs: state.legs.filter((candidate) => candidate !== leg) };
+  return { ...state, waiters: state.waiters.filter((candidate) => candidate !== waiter) };
 }
 
 // Input requests.
@@ -104,9 +104,9 @@ const NONE: readonly OpenRequest[] = [];
 /** Input requests of a state that the upstream still waits for. */
 export function openRequests(state: CallState): readonly OpenRequest[] {
   switch (state.name) {
-    case 'gathering':
+    case 'batching':
     case 'parked':
-    case 'suspended':
+    case 'awaitingUrlVisit':
       return state.open;
     case 'answering':
       return [...state.missing, ...state.arrived];
@@ -159,10 +159,14 @@ export function repeats(
  * The retry was served by the step to this state: it waits for the server now, or got what the call has for it. One that
  * waits for the stream is looked at again, and one that is refused gets nothing of the call.
  */
-export function isServed({ leg }: RetryEvent, to: CallState, effects: readonly Effect[]): boolean {
-  if (waitingRetries(to).some((retry) => retry.leg === leg)) return false;
+export function isServed(
+  { waiter }: RetryEvent,
+  to: CallState,
+  effects: readonly Effect[],
+): boolean {
+  if (waitingRetries(to).some((retry) => retry.waiter === waiter)) return false;
   for (const effect of effects) {
-    if (effect.do !== 'reply' || !effect.legs.includes(leg)) continue;
+    if (effect.do !== 'reply' || !effect.waiters.includes(waiter)) continue;
     const { reply } = effect;
     if (reply.type === 'end') return isEndOfItsOwn(reply.end);
     return reply.type === 'inputRequired' || reply.type === 'sameInputRequired';
@@ -178,7 +182,7 @@ function isEndOfItsOwn(end: CallEnd): boolean {
 
 /** Now that its exchange is over, the call waits for a retry of this round with these answers, or has had it. */
 export function isKnownRetry(state: CallState, round: number, answersDigest: string): boolean {
-  if (state.name !== 'done' && state.name !== 'settled' && state.name !== 'cancelling') {
+  if (state.name !== 'done' && state.name !== 'resultReady' && state.name !== 'cancelling') {
     return false;
   }
   const { consumed } = state;

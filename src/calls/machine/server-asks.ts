@@ -1,5 +1,5 @@
-/** The server asks and takes back what it asked, and what was gathered goes to the client. */
-import { row, type Row, cancel, gatherTimer, holdTimer, park } from './steps.ts';
+/** The server asks and takes back what it asked, and what was batched goes to the client. */
+import { row, type Row, cancel, batchTimer, holdTimer, park } from './steps.ts';
 import { carried, withoutId } from './selectors.ts';
 
 export const SERVER_ASKS: readonly Row[] = [
@@ -7,24 +7,24 @@ export const SERVER_ASKS: readonly Row[] = [
     rule: 'first-question',
     from: ['running'],
     on: 'asked',
-    to: ['gathering'],
+    to: ['batching'],
     why: 'the first input request opens the window for those that come together',
     then: (state, { request, atMs: sinceMs }, limits) => ({
-      state: { ...state, name: 'gathering', open: [request], sinceMs },
-      effects: [gatherTimer(1, limits.gatherWindowMs, limits)],
+      state: { ...state, name: 'batching', open: [request], sinceMs },
+      effects: [batchTimer(1, limits.batchWindowMs, limits)],
     }),
   }),
   row({
     rule: 'further-question',
-    from: ['gathering'],
+    from: ['batching'],
     on: 'asked',
-    to: ['gathering'],
+    to: ['batching'],
     why: 'a further one restarts the window, up to its limit',
     then: (state, event, limits) => {
       const open = [...state.open, event.request];
-      const leftMs = limits.gatherLimitMs - (event.atMs - state.sinceMs);
-      const windowMs = Math.max(0, Math.min(limits.gatherWindowMs, leftMs));
-      return { state: { ...state, open }, effects: [gatherTimer(open.length, windowMs, limits)] };
+      const leftMs = limits.batchLimitMs - (event.atMs - state.sinceMs);
+      const windowMs = Math.max(0, Math.min(limits.batchWindowMs, leftMs));
+      return { state: { ...state, open }, effects: [batchTimer(open.length, windowMs, limits)] };
     },
   }),
   row({
@@ -44,10 +44,10 @@ export const SERVER_ASKS: readonly Row[] = [
   }),
   row({
     rule: 'question-while-parked',
-    from: ['parked', 'idle'],
+    from: ['parked', 'runningDetached'],
     on: 'asked',
     to: ['parked'],
-    why: 'a question that comes while the client is away is shown in the next round',
+    why: 'a question that comes while the client is disconnected is shown in the next round',
     then: (state, event) => {
       const open = [...(state.name === 'parked' ? state.open : []), event.request];
       return { state: { name: 'parked', ...carried(state), open }, effects: [] };
@@ -55,15 +55,15 @@ export const SERVER_ASKS: readonly Row[] = [
   }),
   row({
     rule: 'question-withdrawn',
-    from: ['gathering'],
+    from: ['batching'],
     on: 'withdrawn',
-    to: ['running', 'gathering'],
+    to: ['running', 'batching'],
     why: 'the server takes a question back before it was shown',
     then: (state, event, limits) => {
       const open = withoutId(state.open, event.id);
       if (open.length > 0) return { state: { ...state, open }, effects: [] };
       return {
-        state: { name: 'running', ...carried(state), legs: state.legs },
+        state: { name: 'running', ...carried(state), waiters: state.waiters },
         effects: holdTimer(state, limits),
       };
     },
@@ -89,18 +89,18 @@ export const SERVER_ASKS: readonly Row[] = [
     rule: 'question-withdrawn-while-parked',
     from: ['parked'],
     on: 'withdrawn',
-    to: ['parked', 'idle'],
+    to: ['parked', 'runningDetached'],
     why: 'the server takes back a question that the client has',
     then: (state, event) => {
       const open = withoutId(state.open, event.id);
       if (open.length > 0) return { state: { ...state, open }, effects: [] };
-      return { state: { name: 'idle', ...carried(state) }, effects: [] };
+      return { state: { name: 'runningDetached', ...carried(state) }, effects: [] };
     },
   }),
   row({
     rule: 'round-limit-reached',
-    from: ['gathering'],
-    on: 'gathered',
+    from: ['batching'],
+    on: 'batched',
     to: ['cancelling'],
     why: 'a server that never stops asking is stopped',
     when: (state, _event, limits) => state.round > limits.maxRounds,
@@ -109,8 +109,8 @@ export const SERVER_ASKS: readonly Row[] = [
   }),
   row({
     rule: 'no-room-to-park',
-    from: ['gathering'],
-    on: 'gathered',
+    from: ['batching'],
+    on: 'batched',
     to: ['cancelling'],
     why: 'there is no room to park one more call',
     when: (_state, event) => !event.mayPark,
@@ -119,10 +119,10 @@ export const SERVER_ASKS: readonly Row[] = [
   }),
   row({
     rule: 'questions-shown',
-    from: ['gathering'],
-    on: 'gathered',
+    from: ['batching'],
+    on: 'batched',
     to: ['parked'],
     why: 'the questions go to the client, and the call waits',
-    then: (state, _event, limits) => park(state, state.legs, state.open, limits),
+    then: (state, _event, limits) => park(state, state.waiters, state.open, limits),
   }),
 ];

@@ -11,7 +11,7 @@ import {
   holdTimer,
   leave,
 } from './steps.ts';
-import { ATTACHED, openRequests, attachedLegs, LIVE } from './selectors.ts';
+import { ATTACHED, openRequests, attachedWaiters, LIVE } from './selectors.ts';
 import type { CallEnd } from './states.ts';
 
 export const SERVER_ENDS: readonly Row[] = [
@@ -26,18 +26,18 @@ export const SERVER_ENDS: readonly Row[] = [
       return done(state, end, limits, [
         ...closeOutEffects(openRequests(state)),
         FREE_CLEAN,
-        ...replyEnd(state.legs, end),
+        ...replyEnd(state.waiters, end),
       ]);
     },
   }),
   row({
     rule: 'finished-while-parked',
-    from: ['parked', 'idle'],
+    from: ['parked', 'runningDetached'],
     on: 'outcome',
-    to: ['settled'],
-    why: 'the server ends the call while the client is away; the outcome waits for the retry',
+    to: ['resultReady'],
+    why: 'the server ends the call while the client is disconnected; the outcome waits for the retry',
     then: (state, { outcome }) => ({
-      state: { name: 'settled', round: state.round, consumed: state.consumed, outcome },
+      state: { name: 'resultReady', round: state.round, consumed: state.consumed, outcome },
       effects: [...closeOutEffects(openRequests(state)), FREE_CLEAN],
     }),
   }),
@@ -45,10 +45,10 @@ export const SERVER_ENDS: readonly Row[] = [
     rule: 'urls-required',
     from: ATTACHED,
     on: 'urlsRequired',
-    to: ['suspended', 'done'],
+    to: ['awaitingUrlVisit', 'done'],
     why: 'the server ended the call and names URLs to visit first (-32042)',
     then: (state, event, limits) => {
-      const { round, consumed, legs } = state;
+      const { round, consumed, waiters } = state;
       const refused =
         round > limits.maxRounds
           ? 'too_many_rounds'
@@ -60,26 +60,26 @@ export const SERVER_ENDS: readonly Row[] = [
         return done(state, end, limits, [
           ...closeOutEffects(openRequests(state)),
           FREE_CLEAN,
-          ...replyEnd(legs, end),
+          ...replyEnd(waiters, end),
         ]);
       }
       return {
-        state: { name: 'suspended', round, consumed, open: event.requests },
+        state: { name: 'awaitingUrlVisit', round, consumed, open: event.requests },
         effects: [
           ...closeOutEffects(openRequests(state)),
-          ...askClient(legs, round, event.requests, limits),
+          ...askClient(waiters, round, event.requests, limits),
         ],
       };
     },
   }),
   row({
     rule: 'urls-required-while-parked',
-    from: ['parked', 'idle'],
+    from: ['parked', 'runningDetached'],
     on: 'urlsRequired',
-    to: ['suspended'],
-    why: 'the same, while the client is away: the next retry is told',
+    to: ['awaitingUrlVisit'],
+    why: 'the same, while the client is disconnected: the next retry is told',
     then: (state, { requests: open }) => ({
-      state: { name: 'suspended', round: state.round, consumed: state.consumed, open },
+      state: { name: 'awaitingUrlVisit', round: state.round, consumed: state.consumed, open },
       effects: closeOutEffects(openRequests(state)),
     }),
   }),
@@ -132,7 +132,7 @@ export const STREAM: readonly Row[] = [
     then: (state, _event, limits) =>
       done(state, { type: 'lost' }, limits, [
         FREE_TAINTED,
-        ...replyEnd(attachedLegs(state), { type: 'lost' }),
+        ...replyEnd(attachedWaiters(state), { type: 'lost' }),
       ]),
   }),
   row({

@@ -6,7 +6,7 @@ import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { CallOutcome, RefusalReason } from '../../model/request.ts';
 
 /** One HTTP request of the client that waits for this call: the first request, or a retry. */
-export type LegId = number;
+export type WaiterId = number;
 
 /** An input request of the legacy server that has no answer yet. */
 export interface OpenRequest {
@@ -46,7 +46,7 @@ interface Exchanging {
 
 /** A client is connected. `round` is the number of the next `InputRequiredResult`; the first is 1. */
 interface Attached extends Exchanging {
-  readonly legs: readonly LegId[];
+  readonly waiters: readonly WaiterId[];
 }
 
 /** No client is connected, and the exchange is over. `round` is that whose pointer the client holds. */
@@ -59,8 +59,8 @@ interface Over {
 
 type Running = Attached & { readonly name: 'running' };
 
-type Gathering = Attached & {
-  readonly name: 'gathering';
+type Batching = Attached & {
+  readonly name: 'batching';
   readonly open: readonly OpenRequest[];
   readonly sinceMs: number;
 };
@@ -81,11 +81,14 @@ type Answering = Attached & {
 
 type Parked = Exchanging & { readonly name: 'parked'; readonly open: readonly OpenRequest[] };
 
-type Idle = Exchanging & { readonly name: 'idle' };
+type RunningDetached = Exchanging & { readonly name: 'runningDetached' };
 
-type Settled = Over & { readonly name: 'settled'; readonly outcome: CallOutcome };
+type ResultReady = Over & { readonly name: 'resultReady'; readonly outcome: CallOutcome };
 
-type Suspended = Over & { readonly name: 'suspended'; readonly open: readonly OpenRequest[] };
+type AwaitingUrlVisit = Over & {
+  readonly name: 'awaitingUrlVisit';
+  readonly open: readonly OpenRequest[];
+};
 
 type Cancelling = Over & { readonly name: 'cancelling'; readonly end: CallEnd };
 
@@ -93,22 +96,22 @@ type Cancelling = Over & { readonly name: 'cancelling'; readonly end: CallEnd };
 type Done = Over & { readonly name: 'done'; readonly end: CallEnd };
 
 /** The exchange with the server goes on. */
-export type Live = Running | Gathering | Answering | Parked | Idle;
+export type Live = Running | Batching | Answering | Parked | RunningDetached;
 
-export type CallState = Live | Settled | Suspended | Cancelling | Done;
+export type CallState = Live | ResultReady | AwaitingUrlVisit | Cancelling | Done;
 export type StateName = CallState['name'];
 export type StateNamed<Name extends StateName> = Extract<CallState, { name: Name }>;
 
 export const STATE_MEANINGS: Readonly<Record<StateName, string>> = {
   running: 'A client waits, and the server works.',
-  gathering:
-    'Questions have come; the call waits a moment for others that come together with them.',
+  batching: 'Questions have come; the call waits a moment for others that come together with them.',
   answering: 'A retry was accepted, and its answers are on their way to the server.',
   parked: 'The client has the questions. Nobody is connected, and the server waits.',
-  idle: 'As parked, but there is nothing to answer: the server took its questions back, or the client was told to retry later.',
-  settled:
+  runningDetached:
+    'As parked, but there is nothing to answer: the server took its questions back, or the client was told to retry later.',
+  resultReady:
     'The server ended the call while no client was connected. The outcome waits for the retry.',
-  suspended:
+  awaitingUrlVisit:
     'The server ended the call and wants URLs visited first (-32042). The retry makes the call again.',
   cancelling: 'The server was told to stop. Its stream can still end by itself.',
   done: 'Over. The outcome is kept for a while, for a retry that is repeated.',
@@ -116,7 +119,7 @@ export const STATE_MEANINGS: Readonly<Record<StateName, string>> = {
 
 export interface RetryEvent {
   readonly type: 'retry';
-  readonly leg: LegId;
+  readonly waiter: WaiterId;
   /** The round that the opened pointer names. */
   readonly round: number;
   readonly answersDigest: string;
@@ -137,7 +140,7 @@ export type CallEvent =
       readonly requests: readonly OpenRequest[];
       readonly mayPark: boolean;
     }
-  | { readonly type: 'gathered'; readonly mayPark: boolean }
+  | { readonly type: 'batched'; readonly mayPark: boolean }
   | RetryEvent
   | { readonly type: 'posted' }
   | {
@@ -146,11 +149,11 @@ export type CallEvent =
       /** The answers that the server had taken before it refused. */
       readonly accepted: readonly ServerRequestId[];
     }
-  | { readonly type: 'legClosed'; readonly leg: LegId }
+  | { readonly type: 'waiterClosed'; readonly waiter: WaiterId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
   | { readonly type: 'holdOver'; readonly mayPark: boolean }
   | { readonly type: 'operatorStops' }
-  | { readonly type: 'askerStops' }
+  | { readonly type: 'requesterStops' }
   /** `leftMs`: how long the task lives yet. */
   | { readonly type: 'givenToTask'; readonly leftMs: number }
   | { readonly type: 'interrupted' }
@@ -171,15 +174,16 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   withdrawn: 'The server takes a question back.',
   outcome: 'The server ends the call with a result or an error.',
   urlsRequired: 'The server ends the call with an error that names URLs to visit first (-32042).',
-  gathered: 'No more questions came within the moment.',
+  batched: 'No more questions came within the moment.',
   retry: 'The client comes back with a `requestState`.',
   posted: 'The server has taken the answers.',
   postRefused: 'The server has not taken the answers.',
-  legClosed: 'A client that waited is gone.',
+  waiterClosed: 'A client that waited is gone.',
   expired: 'A time limit is over.',
   holdOver: 'A client has waited for as long as `calls.maxHold` allows.',
   operatorStops: 'The operator cancels the call.',
-  askerStops: 'The replica that relayed the retry stops, and its client has to retry elsewhere.',
+  requesterStops:
+    'The replica that relayed the retry stops, and its client has to retry elsewhere.',
   givenToTask: 'A task waits for the call from here on.',
   interrupted: 'The stream from the server broke and can be resumed.',
   resumed: 'The stream is back.',
@@ -195,8 +199,8 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
 
 export type EventNamed<Name extends EventName> = Extract<CallEvent, { type: Name }>;
 
-/** What a waiting leg is told. */
-export type LegReply =
+/** What a waiting waiter is told. */
+export type WaiterReply =
   | { readonly type: 'end'; readonly end: CallEnd }
   | { readonly type: 'inputRequired'; readonly round: number; readonly keys: readonly InputKey[] }
   | { readonly type: 'sameInputRequired' }
@@ -205,10 +209,10 @@ export type LegReply =
   | { readonly type: 'unauthorized' }
   | { readonly type: 'unreachable' };
 
-export type TimerName = 'gather' | 'hold' | 'run' | 'park' | 'call' | 'grace' | 'redeliver';
+export type TimerName = 'batch' | 'hold' | 'run' | 'park' | 'call' | 'grace' | 'redeliver';
 
 export const TIMER_MEANINGS: Readonly<Record<TimerName, string>> = {
-  gather: 'a moment for questions that come together',
+  batch: 'a moment for questions that come together',
   hold: '`calls.maxHold`',
   run: '`calls.maxDuration`',
   park: '`parking.ttl`',
@@ -218,11 +222,11 @@ export const TIMER_MEANINGS: Readonly<Record<TimerName, string>> = {
 };
 
 export type Effect =
-  | { readonly do: 'reply'; readonly legs: readonly LegId[]; readonly reply: LegReply }
-  | { readonly do: 'post'; readonly leg: LegId; readonly requests: readonly OpenRequest[] }
-  | { readonly do: 'callAgain'; readonly leg: LegId }
+  | { readonly do: 'reply'; readonly waiters: readonly WaiterId[]; readonly reply: WaiterReply }
+  | { readonly do: 'post'; readonly waiter: WaiterId; readonly requests: readonly OpenRequest[] }
+  | { readonly do: 'callAgain'; readonly waiter: WaiterId }
   /** The server has ended the call: what it left open is answered, so that nothing waits there. */
-  | { readonly do: 'closeOut'; readonly requests: readonly OpenRequest[] }
+  | { readonly do: 'cancelOpenQuestions'; readonly requests: readonly OpenRequest[] }
   /** The server is told to stop. These requests are answered only when it has taken that. */
   | { readonly do: 'cancelUpstream'; readonly open: readonly OpenRequest[] }
   /** The exchange is over: free what it holds. `clean` says that the server had finished with it. */
@@ -242,8 +246,8 @@ export type StepTo<Name extends StateName> = Step<StateNamed<Name>>;
 
 /** All durations in milliseconds. */
 export interface CallLimits {
-  readonly gatherWindowMs: number;
-  readonly gatherLimitMs: number;
+  readonly batchWindowMs: number;
+  readonly batchLimitMs: number;
   readonly maxDurationMs: number;
   /** How long a client waits for one reply before it is told to retry; `null`: without a limit. */
   readonly maxHoldMs: number | null;
@@ -263,12 +267,12 @@ export interface CallLimits {
  */
 export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
   running: ['hold', 'run', 'call'],
-  gathering: ['gather', 'run', 'call'],
+  batching: ['batch', 'run', 'call'],
   answering: ['run', 'call'],
   parked: ['park', 'call'],
-  idle: ['park', 'call'],
-  settled: ['park', 'call'],
-  suspended: ['park', 'call'],
+  runningDetached: ['park', 'call'],
+  resultReady: ['park', 'call'],
+  awaitingUrlVisit: ['park', 'call'],
   cancelling: ['grace'],
   done: ['redeliver'],
 };

@@ -1,6 +1,6 @@
 /** How a row of the parked-call table is written, what rows have in common, and the first states of a call. */
 import {
-  attachedLegs,
+  attachedWaiters,
   carried,
   consumedBy,
   keysOf,
@@ -12,8 +12,8 @@ import type {
   CallLimits,
   ConsumedRetry,
   Effect,
-  LegId,
-  LegReply,
+  WaiterId,
+  WaiterReply,
   Live,
   OpenRequest,
   RetryEvent,
@@ -30,17 +30,17 @@ import type {
 // The beginning.
 
 /**
- * The first state of a call: its first leg waits and the request is on its way upstream.
+ * The first state of a call: its first waiter waits and the request is on its way upstream.
  * @param consumed the retry for which the call is made again, if there is one
  */
 export function begin(
-  leg: LegId,
+  waiter: WaiterId,
   limits: CallLimits,
   consumed: ConsumedRetry | null = null,
 ): StepTo<'running'> {
   const round = (consumed?.round ?? 0) + 1;
   return {
-    state: { name: 'running', round, legs: [leg], consumed, stream: 'open', waiting: [] },
+    state: { name: 'running', round, waiters: [waiter], consumed, stream: 'open', waiting: [] },
     effects: [...waitTimers(limits), callTimer(limits)],
   };
 }
@@ -53,17 +53,18 @@ export function adopt(
   round: number,
   open: readonly OpenRequest[],
   limits: CallLimits,
-): StepTo<'parked' | 'idle'> {
+): StepTo<'parked' | 'runningDetached'> {
   const live = { round, consumed: null, stream: 'broken', waiting: [] } as const;
   return {
-    state: open.length > 0 ? { name: 'parked', ...live, open } : { name: 'idle', ...live },
+    state:
+      open.length > 0 ? { name: 'parked', ...live, open } : { name: 'runningDetached', ...live },
     effects: [parkTimer(limits), callTimer(limits)],
   };
 }
 
 // What a client waits for.
 
-/** Uses up the round of a state: the leg of the retry waits for the server. */
+/** Uses up the round of a state: the waiter of the retry waits for the server. */
 export function runningFor(
   event: RetryEvent,
   { round }: { readonly round: number },
@@ -72,7 +73,7 @@ export function runningFor(
   return {
     name: 'running',
     round: round + 1,
-    legs: [event.leg],
+    waiters: [event.waiter],
     consumed,
     stream: 'open',
     waiting: [],
@@ -82,13 +83,13 @@ export function runningFor(
 /** Parks a call: its questions go to the client, and it waits. */
 export function park(
   state: Live,
-  legs: readonly LegId[],
+  waiters: readonly WaiterId[],
   open: readonly OpenRequest[],
   limits: CallLimits,
 ): StepTo<'parked'> {
   return {
     state: { name: 'parked', ...carried(state), open },
-    effects: askClient(legs, state.round, open, limits),
+    effects: askClient(waiters, state.round, open, limits),
   };
 }
 
@@ -120,11 +121,11 @@ export function done(
  */
 export function cancel(state: Live, end: CallEnd, limits: CallLimits): StepTo<'cancelling'> {
   const { round, consumed } = state;
-  const legs = 'legs' in state ? state.legs : [];
+  const waiters = 'waiters' in state ? state.waiters : [];
   return {
     state: { name: 'cancelling', round, consumed, end },
     effects: [
-      ...replyEnd(legs, end),
+      ...replyEnd(waiters, end),
       { do: 'cancelUpstream', open: openRequests(state) },
       { do: 'arm', timer: 'grace', afterMs: limits.cancelGraceMs },
     ],
@@ -134,49 +135,52 @@ export function cancel(state: Live, end: CallEnd, limits: CallLimits): StepTo<'c
 /** The same for an end that is that of the retries, too, which wait for the stream. */
 export function cancelForAll(state: Live, end: CallEnd, limits: CallLimits): StepTo<'cancelling'> {
   const cancelled = cancel(state, end, limits);
-  const legs = waitingRetries(state).map((retry) => retry.leg);
-  return { state: cancelled.state, effects: [...replyEnd(legs, end), ...cancelled.effects] };
+  const waiters = waitingRetries(state).map((retry) => retry.waiter);
+  return { state: cancelled.state, effects: [...replyEnd(waiters, end), ...cancelled.effects] };
 }
 
 /** Ends a call whose client did not retry. The exchange of a settled call is freed already. */
 export function abandon(
-  state: StateNamed<'settled' | 'suspended'>,
+  state: StateNamed<'resultReady' | 'awaitingUrlVisit'>,
   end: CallEnd,
   limits: CallLimits,
 ): StepTo<'done'> {
-  return done(state, end, limits, state.name === 'suspended' ? [FREE_CLEAN] : []);
+  return done(state, end, limits, state.name === 'awaitingUrlVisit' ? [FREE_CLEAN] : []);
 }
 
 /** The end of a call that goes on elsewhere. */
 export const LEFT: CallEnd = { type: 'left' };
 
-/** Leaves the exchange, which goes on at the server, and tells the waiting legs. */
-export function leave(state: Live, told: LegReply, limits: CallLimits): StepTo<'done'> {
-  return done(state, LEFT, limits, [...reply(attachedLegs(state), told), { do: 'leave' }]);
+/** Leaves the exchange, which goes on at the server, and tells the waiting waiters. */
+export function leave(state: Live, told: WaiterReply, limits: CallLimits): StepTo<'done'> {
+  return done(state, LEFT, limits, [...reply(attachedWaiters(state), told), { do: 'leave' }]);
 }
 
 // Effects.
 
-export function reply(legs: readonly LegId[], what: LegReply): readonly Effect[] {
-  return legs.length === 0 ? [] : [{ do: 'reply', legs, reply: what }];
+export function reply(waiters: readonly WaiterId[], what: WaiterReply): readonly Effect[] {
+  return waiters.length === 0 ? [] : [{ do: 'reply', waiters, reply: what }];
 }
 
-export function replyEnd(legs: readonly LegId[], end: CallEnd): readonly Effect[] {
-  return reply(legs, { type: 'end', end });
+export function replyEnd(waiters: readonly WaiterId[], end: CallEnd): readonly Effect[] {
+  return reply(waiters, { type: 'end', end });
 }
 
-/** Gives the legs a pointer to this round, with what is open in it, and waits for their client. */
+/** Gives the waiters a pointer to this round, with what is open in it, and waits for their client. */
 export function askClient(
-  legs: readonly LegId[],
+  waiters: readonly WaiterId[],
   round: number,
   open: readonly OpenRequest[],
   limits: CallLimits,
 ): readonly Effect[] {
-  return [...reply(legs, { type: 'inputRequired', round, keys: keysOf(open) }), parkTimer(limits)];
+  return [
+    ...reply(waiters, { type: 'inputRequired', round, keys: keysOf(open) }),
+    parkTimer(limits),
+  ];
 }
 
 export function closeOutEffects(requests: readonly OpenRequest[]): readonly Effect[] {
-  return requests.length === 0 ? [] : [{ do: 'closeOut', requests }];
+  return requests.length === 0 ? [] : [{ do: 'cancelOpenQuestions', requests }];
 }
 
 /** Frees the exchange, which the server has finished. */
@@ -211,9 +215,9 @@ export function waitTimers(limits: CallLimits): readonly Effect[] {
 }
 
 /** How long to look for more input requests; a round that is full looks no longer. */
-export function gatherTimer(count: number, windowMs: number, limits: CallLimits): Effect {
+export function batchTimer(count: number, windowMs: number, limits: CallLimits): Effect {
   const full = count >= limits.maxShownQuestions;
-  return { do: 'arm', timer: 'gather', afterMs: full ? 0 : windowMs };
+  return { do: 'arm', timer: 'batch', afterMs: full ? 0 : windowMs };
 }
 
 export interface Row {

@@ -3,7 +3,7 @@
  * which state, with which effects. Pure: no I/O, no clock, no randomness. Everything that changes a
  * call's state is in this folder; the runner only feeds events and carries out effects.
  *
- * Laws (each has a property test): an input request is answered upstream at most once; every leg gets
+ * Laws (each has a property test): an input request is answered upstream at most once; every waiter gets
  * exactly one reply; a pointer's round is consumed at most once, and its exact repetition gives the
  * identical reply; no state is without a deadline; whatever ends a call frees what it holds once.
  *
@@ -18,7 +18,7 @@ import type { Row } from './steps.ts';
 import { isBroken, waitingRetries } from './selectors.ts';
 import { SERVER_ASKS } from './server-asks.ts';
 import { SERVER_ENDS, STREAM } from './server-ends.ts';
-import type { CallEvent, CallLimits, CallState, Effect, LegId, Step } from './states.ts';
+import type { CallEvent, CallLimits, CallState, Effect, WaiterId, Step } from './states.ts';
 
 export const TRANSITIONS: readonly Row[] = [
   ...SERVER_ASKS,
@@ -49,10 +49,10 @@ export function step(state: CallState, event: CallEvent, limits: CallLimits): Tr
 /** Looks at the retries again that waited for a stream, once nothing is left to wait for. */
 function retriesFreed(state: CallState, next: Step): readonly Effect[] {
   if (!isBroken(state) || isBroken(next.state)) return [];
-  const retries = waitingRetries(state).filter(({ leg }) => !isTold(leg, next.effects));
+  const retries = waitingRetries(state).filter(({ waiter }) => !isTold(waiter, next.effects));
   return retries.length === 0 ? [] : [{ do: 'retryWaiting', retries }];
 }
 
-function isTold(leg: LegId, effects: readonly Effect[]): boolean {
-  return effects.some((effect) => effect.do === 'reply' && effect.legs.includes(leg));
+function isTold(waiter: WaiterId, effects: readonly Effect[]): boolean {
+  return effects.some((effect) => effect.do === 'reply' && effect.waiters.includes(waiter));
 }

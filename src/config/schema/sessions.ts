@@ -49,7 +49,7 @@ export const sessions = section({
   max: count(
     20_000,
     { min: 1, max: 1_000_000 },
-    'The maximum number of sessions of the route. Beyond it, the session that was idle for the longest time ends. `1`: callers take turns, for a server that can have one session only.',
+    'The maximum number of sessions of the route. Beyond it, the session that was idle for the longest time ends. `1`: calls of different callers run one at a time, for a server that can have one session only.',
   ),
   maxPerPrincipal: count(
     100,

@@ -41,14 +41,14 @@ const call = z.object({
   who: name,
   /** Kinds of the open questions. */
   kinds: z.array(name).max(8),
-  /** `settled`: the server has ended it, and the outcome waits. `idle`: nothing is asked. */
-  state: z.enum(['parked', 'idle', 'settled', 'suspended']),
+  /** `resultReady`: the server has ended it, and the outcome waits. `runningDetached`: nothing is asked. */
+  state: z.enum(['parked', 'runningDetached', 'resultReady', 'awaitingUrlVisit']),
   round: count,
   /** When it began, and since when it waits for its client, in ms since the epoch. */
   startedAtMs: z.number(),
   sinceMs: z.number(),
   /** How its last retry reached its owner; `null` before the first. */
-  rung: name.nullable(),
+  recoveredBy: name.nullable(),
   /** Whether a task waits for it in place of its client. */
   isTask: z.boolean(),
   /** The process that has it. */

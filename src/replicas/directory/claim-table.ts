@@ -14,7 +14,7 @@ import type { PointerOwner } from '../../seal/pointer.ts';
 /** What a process asks of the table. */
 export type ClaimRequest =
   | { readonly type: 'claim'; readonly id: string; readonly ttlMs: number }
-  | { readonly type: 'release'; readonly id: string; readonly epoch: number }
+  | { readonly type: 'release'; readonly id: string; readonly fencingToken: number }
   | { readonly type: 'keep'; readonly id: string; readonly text: string; readonly ttlMs: number }
   | { readonly type: 'kept' | 'forget'; readonly id: string };
 
@@ -24,7 +24,7 @@ export type ClaimReply = Claim | string | null;
 /** What the table says of one claim. */
 interface ClaimEntry {
   readonly holder: PointerOwner | null;
-  readonly epoch: number;
+  readonly fencingToken: number;
   readonly text: string | null;
   readonly ttlMs: number;
 }
@@ -35,15 +35,15 @@ interface ClaimRow extends Omit<ClaimEntry, 'ttlMs'> {
 
 /** The most entries. The one that was not used for the longest time is forgotten first. */
 const MAX_ENTRIES = 100_000;
-const NOTHING = { holder: null, epoch: 0, text: null, ttlMs: 0 } as const;
+const NOTHING = { holder: null, fencingToken: 0, text: null, ttlMs: 0 } as const;
 
 export class ClaimTable {
   readonly #clock: Clock;
-  readonly #hasEnded: (boot: string) => boolean;
+  readonly #hasEnded: (instance: string) => boolean;
   readonly #rows = new LruMap<string, ClaimRow>(MAX_ENTRIES);
 
   /** @param hasEnded tells whether a process has ended, so that its claims can be taken over */
-  constructor(clock: Clock, hasEnded: (boot: string) => boolean) {
+  constructor(clock: Clock, hasEnded: (instance: string) => boolean) {
     this.#clock = clock;
     this.#hasEnded = hasEnded;
   }
@@ -52,12 +52,12 @@ export class ClaimTable {
   answer(request: ClaimRequest, holder: PointerOwner): ClaimReply {
     const { id, type } = request;
     const entry = this.#find(id);
-    const { epoch, ttlMs } = entry ?? NOTHING;
+    const { fencingToken, ttlMs } = entry ?? NOTHING;
     switch (type) {
       case 'claim':
         return this.#claim(id, request.ttlMs, entry, holder);
       case 'release':
-        if (entry?.holder?.boot === holder.boot && epoch === request.epoch) {
+        if (entry?.holder?.instance === holder.instance && fencingToken === request.fencingToken) {
           this.#set(id, { ...entry, holder: null });
         }
         return null;
@@ -89,12 +89,13 @@ export class ClaimTable {
   }
 
   #claim(id: string, ttlMs: number, entry: ClaimEntry | null, holder: PointerOwner): Claim {
-    const { holder: other, epoch: last, text } = entry ?? NOTHING;
-    const isOwn = other?.boot === holder.boot;
-    if (other !== null && !isOwn && !this.#hasEnded(other.boot)) return { type: 'held', by: other };
-    const epoch = isOwn ? last : last + 1;
-    this.#set(id, { holder, epoch, text, ttlMs });
-    return { type: 'claimed', epoch };
+    const { holder: other, fencingToken: last, text } = entry ?? NOTHING;
+    const isOwn = other?.instance === holder.instance;
+    if (other !== null && !isOwn && !this.#hasEnded(other.instance))
+      return { type: 'held', by: other };
+    const fencingToken = isOwn ? last : last + 1;
+    this.#set(id, { holder, fencingToken, text, ttlMs });
+    return { type: 'claimed', fencingToken };
   }
 }
 
@@ -126,8 +127,8 @@ export class RemoteClaims implements ClaimStore {
     return reply;
   }
 
-  async release(id: Claimable, epoch: number): Promise<void> {
-    await this.#ask({ type: 'release', id, epoch });
+  async release(id: Claimable, fencingToken: number): Promise<void> {
+    await this.#ask({ type: 'release', id, fencingToken });
   }
 
   async keep(id: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void> {

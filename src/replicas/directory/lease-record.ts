@@ -11,7 +11,7 @@ import type { PointerOwner } from '../../seal/pointer.ts';
 const MAX_SEALED_LENGTH = 4_096;
 
 const text = z.string().min(1);
-const leaseRecord = z.strictObject({ id: text, boot: text, at: z.exactOptional(text) });
+const leaseRecord = z.strictObject({ id: text, instance: text, at: z.exactOptional(text) });
 
 export interface LeaseSeal {
   readonly ring: KeyRing<'lease'>;
@@ -20,10 +20,10 @@ export interface LeaseSeal {
 }
 
 /** Writes the lease of a replica, with the key that seals now. */
-export function writeLease({ id, boot, address }: PointerOwner, seal: LeaseSeal): string {
-  if (address === undefined) return JSON.stringify({ id, boot });
-  const place = { audience: seal.audience, key: boot };
-  return JSON.stringify({ id, boot, at: sealBytes(seal.ring, place, Buffer.from(address)) });
+export function writeLease({ id, instance, address }: PointerOwner, seal: LeaseSeal): string {
+  if (address === undefined) return JSON.stringify({ id, instance });
+  const place = { audience: seal.audience, key: instance };
+  return JSON.stringify({ id, instance, at: sealBytes(seal.ring, place, Buffer.from(address)) });
 }
 
 /** Reads a lease. @returns `null` if its form is another one, or its address is not what a replica wrote of itself */
@@ -31,7 +31,7 @@ export function readLease(value: string, { ring, audience }: LeaseSeal): Pointer
   try {
     const { at, ...owner } = leaseRecord.parse(parseJson(value));
     if (at === undefined) return owner;
-    const address = openBytes(ring, { audience, key: owner.boot }, at, MAX_SEALED_LENGTH);
+    const address = openBytes(ring, { audience, key: owner.instance }, at, MAX_SEALED_LENGTH);
     return { ...owner, address: address.toString('utf8') };
   } catch {
     return null;

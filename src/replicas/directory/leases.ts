@@ -5,8 +5,8 @@ import type { RedisClient } from '../redis/client.ts';
 import { readLease, type LeaseSeal } from './lease-record.ts';
 
 /** @param prefix of the keys of the deployment */
-export const leaseKey = (prefix: string, boot: string) =>
-  `${prefix}{${encodeURIComponent(boot)}}:lease`;
+export const leaseKey = (prefix: string, instance: string) =>
+  `${prefix}{${encodeURIComponent(instance)}}:lease`;
 
 /**
  * Finds out how long a lease still lasts, in ms. If the clock of Redis was set back since it was renewed, it would last longer than
@@ -32,9 +32,9 @@ export async function locate(
   owner: PointerOwner,
   seal: LeaseSeal,
 ): Promise<PointerOwner> {
-  const text = await redis.get(leaseKey(prefix, owner.boot));
+  const text = await redis.get(leaseKey(prefix, owner.instance));
   const lease = text === null ? null : readLease(text, seal);
-  return lease?.boot === owner.boot ? { ...owner, ...lease } : owner;
+  return lease?.instance === owner.instance ? { ...owner, ...lease } : owner;
 }
 
 /** How many keys one step looks at, and how many steps there are at each node. */

@@ -1,4 +1,4 @@
-/** What is wrong with the store while it is away. */
+/** What is wrong with the store while it is unreachable. */
 import type { DirectoryUnavailable } from '../../model/directory.ts';
 
 export class Outage {
@@ -10,7 +10,7 @@ export class Outage {
     this.#listeners.push(listener);
   }
 
-  /** The store is away. */
+  /** The store is unreachable. */
   begin(cause: DirectoryUnavailable): void {
     this.#told.clear();
     this.#tell(cause);

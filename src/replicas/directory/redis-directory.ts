@@ -47,7 +47,11 @@ export interface RedisDirectoryOptions {
 }
 
 /** What the keys of a home are called. */
-const KEYS_OF_HOMES = { claim: 'holder', epoch: 'epoch', outcome: 'session' } as const;
+const KEYS_OF_HOMES = {
+  claim: 'holder',
+  fencingToken: 'fencingToken',
+  outcome: 'session',
+} as const;
 const [LEASE_MS, RENEW_EVERY_MS] = [5000, 1500];
 /** How many dead holders of one call a claim replaces. More means that other replicas claim it, too. */
 const MAX_TAKEOVERS = 3;
@@ -62,7 +66,7 @@ export class RedisDirectory implements Directory {
   readonly #ownerText: string;
   readonly #leaseMs: number;
   readonly #listeners: ((up: boolean) => void)[] = [];
-  /** Says what is wrong while the store is away. */
+  /** Says what is wrong while the store is unreachable. */
   readonly outage = new Outage();
   readonly #ownLease: OwnLease;
   readonly #unreleased = new UnreleasedClaims();
@@ -88,7 +92,7 @@ export class RedisDirectory implements Directory {
     this.#ownerText = writeOwner(options.owner);
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     const { owner, clock } = options;
-    const key = leaseKey(this.#prefix, owner.boot);
+    const key = leaseKey(this.#prefix, owner.instance);
     const write = () => writeLease(owner, options);
     this.#ownLease = new OwnLease({ key, write, leaseMs: this.#leaseMs, clock });
     this.#redis.on('error', (error: unknown) => this.#onError(error));
@@ -131,7 +135,7 @@ export class RedisDirectory implements Directory {
    * Takes two steps, since a claim and a lease are on different Cluster slots: check that the holder's lease has
    * expired, then replace exactly the claim that was read. If another replica was faster, its claim has another
    * text and stays. A holder that renews its lease in between has lost the call, as it would have a moment
-   * earlier: its epoch is over, and `holderOf` returns another holder.
+   * earlier: its fencing token is over, and `holderOf` returns another holder.
    */
   async claim(call: Claimable, ttlMs: number): Promise<Claim> {
     return this.#unreleased.replace(call, () => this.#claim(call, ttlMs));
@@ -143,7 +147,7 @@ export class RedisDirectory implements Directory {
       const outcome = await this.#claimUnlessHeld(call, ttlMs, replaceable);
       if (outcome.type === 'claimed') return outcome;
       const { owner } = outcome.existing;
-      if (takeovers === MAX_TAKEOVERS || (await this.isAlive(owner.boot))) {
+      if (takeovers === MAX_TAKEOVERS || (await this.isAlive(owner.instance))) {
         const by = await this.#run((redis) => locate(redis, this.#prefix, owner, this.#options));
         return { type: 'held', by };
       }
@@ -156,24 +160,24 @@ export class RedisDirectory implements Directory {
     return text === null ? null : this.#read(text);
   }
 
-  async release(call: Claimable, epoch: number | null): Promise<void> {
+  async release(call: Claimable, fencingToken: number | null): Promise<void> {
     const key = this.#callKey(call, 'claim');
     try {
-      await this.#run((redis) => redis.eval(RELEASE, 1, key, this.#ownerText, epoch ?? ''));
+      await this.#run((redis) => redis.eval(RELEASE, 1, key, this.#ownerText, fencingToken ?? ''));
     } catch (error) {
       // What is no claim is none of this replica.
       const isClaim = !(error instanceof DirectoryUnavailable && error.failure === 'data');
-      if (isClaim) this.#unreleased.add(call, epoch);
+      if (isClaim) this.#unreleased.add(call, fencingToken);
       throw error;
     }
   }
 
-  async isAlive(boot: string): Promise<boolean> {
-    return (await this.renewedAgoMs(boot)) !== null;
+  async isAlive(instance: string): Promise<boolean> {
+    return (await this.renewedAgoMs(instance)) !== null;
   }
 
-  async renewedAgoMs(boot: string): Promise<number | null> {
-    const key = leaseKey(this.#prefix, boot);
+  async renewedAgoMs(instance: string): Promise<number | null> {
+    const key = leaseKey(this.#prefix, instance);
     const leftMs = await this.#run((redis) => leaseLeftMs(redis, key, this.#leaseMs));
     if (leftMs >= 0) return Math.max(0, this.#leaseMs - leftMs);
     // Leases expire during an outage, and a failover can lose the newest ones. For the lifetime of a lease after it, a live
@@ -186,8 +190,8 @@ export class RedisDirectory implements Directory {
   /** Finds the replicas that have a lease. @throws Error of the Redis client */
   readonly replicas = () => findLeases(this.#redis, this.#prefix, this.#options);
 
-  async endLease(boot: string): Promise<void> {
-    await this.#run((redis) => redis.del(leaseKey(this.#prefix, boot)));
+  async endLease(instance: string): Promise<void> {
+    await this.#run((redis) => redis.del(leaseKey(this.#prefix, instance)));
   }
 
   async keep(call: Keepable, sealed: Uint8Array, ttlMs: number): Promise<void> {
@@ -215,7 +219,7 @@ export class RedisDirectory implements Directory {
     if (this.#closed) return;
     this.#renewal?.cancel();
     // Best effort: if the store is unreachable, the lease expires.
-    const released = this.#up ? this.endLease(this.#options.owner.boot) : Promise.resolve();
+    const released = this.#up ? this.endLease(this.#options.owner.instance) : Promise.resolve();
     this.#closed = true;
     await released.catch(() => {});
     this.#redis.disconnect();
@@ -223,11 +227,15 @@ export class RedisDirectory implements Directory {
   }
 
   async #claimUnlessHeld(call: Claimable, ttlMs: number, replaceable: string) {
-    const [claim, epoch] = [this.#callKey(call, 'claim'), this.#callKey(call, 'epoch')];
+    const [claim, fencingToken] = [
+      this.#callKey(call, 'claim'),
+      this.#callKey(call, 'fencingToken'),
+    ];
     const args = [this.#ownerText, wholeMs(ttlMs), replaceable] as const;
-    const reply = await this.#run((redis) => redis.eval(CLAIM, 2, claim, epoch, ...args));
+    const reply = await this.#run((redis) => redis.eval(CLAIM, 2, claim, fencingToken, ...args));
     const [won, value] = Array.isArray(reply) ? (reply as unknown[]) : [];
-    if (won === 1 && typeof value === 'number') return { type: 'claimed', epoch: value } as const;
+    if (won === 1 && typeof value === 'number')
+      return { type: 'claimed', fencingToken: value } as const;
     const text = typeof value === 'string' ? value : '';
     return { type: 'held', text, existing: this.#read(text) } as const;
   }
@@ -273,8 +281,8 @@ export class RedisDirectory implements Directory {
 
   /** Releases what could not be released: until then no other replica could take the calls. */
   #releaseAgain(): void {
-    for (const [call, epoch] of this.#unreleased.takeAll()) {
-      this.release(call, epoch).catch(() => {});
+    for (const [call, fencingToken] of this.#unreleased.takeAll()) {
+      this.release(call, fencingToken).catch(() => {});
     }
   }
 
@@ -344,7 +352,7 @@ export class RedisDirectory implements Directory {
   }
 
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */
-  #callKey(call: Keepable, name: 'claim' | 'epoch' | 'outcome'): string {
+  #callKey(call: Keepable, name: 'claim' | 'fencingToken' | 'outcome'): string {
     return `${this.#prefix}{${call}}:${isHomeId(call) ? KEYS_OF_HOMES[name] : name}`;
   }
 }

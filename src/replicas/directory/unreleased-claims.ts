@@ -1,4 +1,4 @@
-/** Claims that are to be released, and could not be: the store is away. */
+/** Claims that are to be released, and could not be: the store is unreachable. */
 import { LruMap } from '../../lib/containers.ts';
 import type { Claimable } from '../../model/directory.ts';
 
@@ -6,25 +6,25 @@ import type { Claimable } from '../../model/directory.ts';
 const MAX_UNRELEASED = 10_000;
 
 export class UnreleasedClaims {
-  /** By their calls. `null`: the epoch is not known. */
-  readonly #epochs = new LruMap<Claimable, number | null>(MAX_UNRELEASED);
+  /** By their calls. `null`: the fencing token is not known. */
+  readonly #fencingTokens = new LruMap<Claimable, number | null>(MAX_UNRELEASED);
 
-  add(id: Claimable, epoch: number | null): void {
-    this.#epochs.set(id, epoch);
+  add(id: Claimable, fencingToken: number | null): void {
+    this.#fencingTokens.set(id, fencingToken);
   }
 
   /**
    * Makes a claim, which may renew the one that was to be released, so that is not released meanwhile. If the claim fails, the
-   * store may have it nevertheless, and it is to be released whatever its epoch is.
+   * store may have it nevertheless, and it is to be released whatever its fencing token is.
    * @throws what `claim` throws
    */
   async replace<Result>(id: Claimable, claim: () => Promise<Result>): Promise<Result> {
-    const wasUnreleased = this.#epochs.has(id);
-    this.#epochs.delete(id);
+    const wasUnreleased = this.#fencingTokens.has(id);
+    this.#fencingTokens.delete(id);
     try {
       const result = await claim();
       // Another claim of this process may have failed before.
-      this.#epochs.delete(id);
+      this.#fencingTokens.delete(id);
       return result;
     } catch (error) {
       if (wasUnreleased) this.add(id, null);
@@ -32,8 +32,8 @@ export class UnreleasedClaims {
     }
   }
 
-  /** Removes all. @returns them, with their epochs */
+  /** Removes all. @returns them, with their fencing tokens */
   takeAll(): [Claimable, number | null][] {
-    return this.#epochs.takeAll();
+    return this.#fencingTokens.takeAll();
   }
 }

@@ -10,7 +10,7 @@ import { DirectoryUnavailable, type DirectoryFailure } from '../../model/directo
 
 export type RedisClient = Redis | Cluster;
 
-/** A store is near. One that takes longer is away, and a request can go on without it. */
+/** A store is near. One that takes longer is unreachable, and a request can go on without it. */
 const CONNECT_TIMEOUT_MS = 2_000;
 /** Less than a lease lasts, so that an owner can try again before its lease ends. */
 const COMMAND_TIMEOUT_MS = 1_000;

@@ -9,22 +9,22 @@ import type { OpenResponses } from '../../lib/http.ts';
 import { randomId } from '../../lib/crypto.ts';
 import { splitIntoPieces, readRequest, type MessageKind, type RelayMessage } from './messages.ts';
 import {
-  ASKER_TIMEOUT_MS,
+  REQUESTER_TIMEOUT_MS,
   CONFIRMATION_TIMEOUT_MS,
   RETURN_TIMEOUT_MS,
   startHeartbeat,
   startWatchdog,
   type Watchdog,
 } from './liveness.ts';
-import { RemoteLeg } from './remote-leg.ts';
+import { RemoteWaiter } from './remote-waiter.ts';
 
-/** Sends messages back to the asker. */
+/** Sends messages back to the requester. */
 export interface ReplyChannel {
-  /** Whether a broken connection shows that the asker is gone, so that its heartbeats are not needed. */
+  /** Whether a broken connection shows that the requester is gone, so that its heartbeats are not needed. */
   readonly showsDisconnect: boolean;
-  /** Whether the retry was sent so recently that its asker cannot have given it up since. */
+  /** Whether the retry was sent so recently that its requester cannot have given it up since. */
   isFresh?(): boolean;
-  /** Resolves when the message was taken, or is lost. Rejects if the asker counts as gone. */
+  /** Resolves when the message was taken, or is lost. Rejects if the requester counts as gone. */
   send(kind: MessageKind, text: string, number: number): Promise<void>;
   /** Whether messages arrived that are not read yet. */
   isBehind?(): boolean;
@@ -71,7 +71,7 @@ export class IncomingRetries {
     }
   }
 
-  /** Handles a later message of the asker. */
+  /** Handles a later message of the requester. */
   receive(message: RelayMessage): void {
     const retry = this.#retries.get(message.id);
     if (retry?.from === message.from) retry.receive(message);
@@ -87,7 +87,7 @@ export class IncomingRetry {
   readonly #text: string;
   readonly #channel: ReplyChannel;
   readonly #options: IncomingRetryOptions;
-  readonly #leg: RemoteLeg;
+  readonly #waiter: RemoteWaiter;
   readonly #watchdog: Watchdog;
   #confirmation: Confirmation | null = null;
   #handle: RelayedHandle | null = null;
@@ -102,19 +102,19 @@ export class IncomingRetry {
     this.#text = text;
     this.#channel = channel;
     this.#options = options;
-    this.#leg = new RemoteLeg((lines) => this.#send(lines), clock);
+    this.#waiter = new RemoteWaiter((lines) => this.#send(lines), clock);
     this.#watchdog = startWatchdog(
       clock,
-      ASKER_TIMEOUT_MS,
-      () => this.#leg.close(),
+      REQUESTER_TIMEOUT_MS,
+      () => this.#waiter.close(),
       () => channel.isBehind?.() ?? false,
     );
-    this.#leg.closed.addEventListener('abort', () => this.#confirmation?.cancel());
+    this.#waiter.closed.addEventListener('abort', () => this.#confirmation?.cancel());
   }
 
   /** Aborts when nothing more can be sent. */
   get closed(): Closed {
-    return this.#leg.closed;
+    return this.#waiter.closed;
   }
 
   /** Resolves when the reply is sent, or cannot be. */
@@ -122,8 +122,8 @@ export class IncomingRetry {
     try {
       await this.#serve();
     } catch {
-      // Even if the fault is ours: the asker notices, and tells its client to retry.
-      this.#leg.close();
+      // Even if the fault is ours: the requester notices, and tells its client to retry.
+      this.#waiter.close();
     } finally {
       this.#watchdog.stop();
     }
@@ -138,17 +138,17 @@ export class IncomingRetry {
         return this.#handle?.sendClientBack();
       case 'again':
         // What was not carried out needs not be kept, and must not be carried out any more.
-        if (this.#handle === null) return this.#leg.close();
+        if (this.#handle === null) return this.#waiter.close();
         this.#clientReturns = true;
         this.#watchdog.stop();
-        return this.#leg.close(RETURN_TIMEOUT_MS);
+        return this.#waiter.close(RETURN_TIMEOUT_MS);
       case 'closed':
-        return this.#leg.close();
+        return this.#waiter.close();
       default:
     }
   }
 
-  /** Counts as a message of the asker. */
+  /** Counts as a message of the requester. */
   resetWatchdog(): void {
     if (!this.#clientReturns) this.#watchdog.reset();
   }
@@ -156,33 +156,33 @@ export class IncomingRetry {
   /** Handles the end of the connection. @param keepMs how long the call is kept for the next retry, in ms */
   disconnected(keepMs: number): void {
     this.#isDisconnected = true;
-    if (!this.#clientReturns) this.#leg.close(this.#handle === null ? 0 : keepMs);
+    if (!this.#clientReturns) this.#waiter.close(this.#handle === null ? 0 : keepMs);
   }
 
   close(): void {
-    this.#leg.close();
+    this.#waiter.close();
   }
 
   async #serve(): Promise<void> {
     const message = readRequest(this.#text);
     const handle =
-      message && (await this.#options.serveRelayed(message.route, message.request, this.#leg));
+      message && (await this.#options.serveRelayed(message.route, message.request, this.#waiter));
     if (handle === null) return this.#channel.send('unknown', '', 0);
-    if (this.#leg.closed.aborted) return;
+    if (this.#waiter.closed.aborted) return;
     if (this.#channel.isFresh?.() !== true && !(await this.#isConfirmed())) return;
-    if (this.#leg.closed.aborted) return;
+    if (this.#waiter.closed.aborted) return;
     const reply = handle.begin();
     if (reply === null) return this.#channel.send('unknown', '', 0);
     this.#handle = handle;
     if (this.#channel.showsDisconnect) this.#watchdog.stop();
-    this.#leg.begin();
-    await this.#leg.finish(await reply);
+    this.#waiter.begin();
+    await this.#waiter.finish(await reply);
   }
 
   /** Asks whether the client still waits. */
   #isConfirmed(): Promise<boolean> {
     this.#confirmation = new Confirmation(this.#options.clock, (token) => {
-      this.#channel.send('ready', token, 0).catch(() => this.#leg.close());
+      this.#channel.send('ready', token, 0).catch(() => this.#waiter.close());
     });
     return this.#confirmation.request();
   }
@@ -191,7 +191,7 @@ export class IncomingRetry {
   async #send(lines: string): Promise<void> {
     if (lines === '') return this.#channel.send('alive', '', 0);
     for (const piece of splitIntoPieces(lines)) {
-      if (this.#isDisconnected || this.#leg.closed.aborted) return;
+      if (this.#isDisconnected || this.#waiter.closed.aborted) return;
       await this.#channel.send('piece', piece, this.#pieces);
       this.#pieces += 1;
     }
@@ -210,7 +210,7 @@ class Confirmation {
   readonly #result = Promise.withResolvers<boolean>();
   #stopAsking = () => {};
 
-  /** @param ask sends a token, which the asker repeats */
+  /** @param ask sends a token, which the requester repeats */
   constructor(clock: Clock, ask: (token: string) => void) {
     this.#clock = clock;
     this.#ask = ask;

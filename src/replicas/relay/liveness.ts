@@ -9,15 +9,15 @@ export const OWNER_TIMEOUT_MS = 3_000;
 export const BUSY_OWNER_TIMEOUT_MS = 10_000;
 /**
  * How long after its request for confirmation the owner carries out a retry. It is shorter than
- * `OWNER_TIMEOUT_MS`, so nothing is carried out that the asker has given up.
+ * `OWNER_TIMEOUT_MS`, so nothing is carried out that the requester has given up.
  */
 export const CONFIRMATION_TIMEOUT_MS = 2_000;
 /**
- * The asker is given up, and its client with it. It is longer than `OWNER_TIMEOUT_MS`, since that cancels the
+ * The requester is given up, and its client with it. It is longer than `OWNER_TIMEOUT_MS`, since that cancels the
  * call, and longer than a read of the Redis queue can hang.
  */
-export const ASKER_TIMEOUT_MS = 6_000;
-/** How long a reply on a connection can stay unread before the owner gives up the asker, which a slow client holds back. */
+export const REQUESTER_TIMEOUT_MS = 6_000;
+/** How long a reply on a connection can stay unread before the owner gives up the requester, which a slow client holds back. */
 export const UNREAD_TIMEOUT_MS = 30_000;
 /** How long the call waits for the client of a retry that was given up. */
 export const RETURN_TIMEOUT_MS = 30_000;
@@ -104,32 +104,32 @@ export class OwnerActivity {
   }
 
   /** Records that a retry is sent to the process. */
-  recordRequest(boot: string): void {
+  recordRequest(instance: string): void {
     const nowMs = this.#clock.elapsed();
-    const known = this.#owners.get(boot);
+    const known = this.#owners.get(instance);
     const isStale = known !== undefined && nowMs - known.requestAtMs > FORGET_AFTER_MS;
-    this.#owners.set(boot, {
+    this.#owners.set(instance, {
       messageAtMs: known?.messageAtMs ?? null,
       silentSinceMs: isStale ? nowMs : (known?.silentSinceMs ?? nowMs),
       requestAtMs: nowMs,
     });
   }
 
-  recordMessage(boot: string): void {
+  recordMessage(instance: string): void {
     const nowMs = this.#clock.elapsed();
-    const { requestAtMs = nowMs } = this.#owners.get(boot) ?? {};
-    this.#owners.set(boot, { messageAtMs: nowMs, silentSinceMs: null, requestAtMs });
+    const { requestAtMs = nowMs } = this.#owners.get(instance) ?? {};
+    this.#owners.set(instance, { messageAtMs: nowMs, silentSinceMs: null, requestAtMs });
   }
 
   /** Returns the time since the last message of the process in ms, or `Infinity` if there was none. */
-  sinceMessageMs(boot: string): number {
-    const messageAtMs = this.#owners.get(boot)?.messageAtMs ?? -Infinity;
+  sinceMessageMs(instance: string): number {
+    const messageAtMs = this.#owners.get(instance)?.messageAtMs ?? -Infinity;
     return this.#clock.elapsed() - messageAtMs;
   }
 
   /** False if the process did not respond for so long that it counts as dead. */
-  mayBeAlive(boot: string): boolean {
-    const silentSinceMs = this.#owners.get(boot)?.silentSinceMs ?? null;
+  mayBeAlive(instance: string): boolean {
+    const silentSinceMs = this.#owners.get(instance)?.silentSinceMs ?? null;
     return silentSinceMs === null || this.#clock.elapsed() - silentSinceMs < MAX_SILENCE_MS;
   }
 }

@@ -13,11 +13,11 @@ import { openBytes, sealBytes, type Place } from '../../seal/envelope.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 
 const KINDS = {
-  /** From the asker: a client's retry, see `writeRequest`. */
+  /** From the requester: a client's retry, see `writeRequest`. */
   retry: 'retry',
-  /** From the owner: the call is here, and the retry is carried out if the asker confirms it. */
+  /** From the owner: the call is here, and the retry is carried out if the requester confirms it. */
   ready: 'ready',
-  /** From the asker: confirms that its client still waits. Repeats the text of the `ready`. */
+  /** From the requester: confirms that its client still waits. Repeats the text of the `ready`. */
   go: 'go',
   /** From the owner: a piece of the lines for the client, see `writeLine`. */
   piece: 'piece',
@@ -25,11 +25,11 @@ const KINDS = {
   alive: 'alive',
   /** From the owner: the call is not here. */
   unknown: 'unknown',
-  /** From the asker, which stops: the client should be told to retry, if the call allows it. */
+  /** From the requester, which stops: the client should be told to retry, if the call allows it. */
   release: 'release',
-  /** From the asker: it no longer waits, and its client was told to retry. */
+  /** From the requester: it no longer waits, and its client was told to retry. */
   again: 'again',
-  /** From the asker: the client has left. */
+  /** From the requester: the client has left. */
   closed: 'closed',
 } as const;
 export type MessageKind = keyof typeof KINDS;

@@ -1,11 +1,11 @@
 /**
- * A retry that this replica sent to the owner of its call: the asker's side, whatever carries the messages (the kept
+ * A retry that this replica sent to the owner of its call: the requester's side, whatever carries the messages (the kept
  * connection, HTTP or Redis). The owner carries out nothing before it knows that the client still waits: it can see that the
  * retry was just sent, or asks for a confirmation. So a retry that was given up has no effect. A new call, or a request about
  * a task, is relayed in the same way.
  */
 import type { PointerOwner } from '../../seal/pointer.ts';
-import type { Leg } from '../../model/request.ts';
+import type { Waiter } from '../../model/request.ts';
 import { CLIENT_LEFT, type RelayOutcome } from '../../model/relay.ts';
 import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
@@ -47,7 +47,7 @@ const RELEASE_TIMEOUT_MS = 1_500;
 const UNHEARD_MS = 60_000;
 
 export class OutgoingRetry {
-  readonly #leg: Leg;
+  readonly #waiter: Waiter;
   readonly #options: OutgoingRetryOptions;
   readonly #outcome = Promise.withResolvers<RelayOutcome>();
   readonly #lines: LineAssembler;
@@ -64,8 +64,8 @@ export class OutgoingRetry {
   #stopHeartbeat = () => {};
   #timer: Timer | null = null;
 
-  constructor(leg: Leg, options: OutgoingRetryOptions) {
-    this.#leg = leg;
+  constructor(waiter: Waiter, options: OutgoingRetryOptions) {
+    this.#waiter = waiter;
     this.#options = options;
     this.#lines = new LineAssembler(options.maxLineLength);
     this.#messageAtMs = options.clock.elapsed();
@@ -75,8 +75,8 @@ export class OutgoingRetry {
         inBackground(this.#sendHeartbeat()),
       );
     }
-    leg.closed.addEventListener('abort', this.#onClosed);
-    if (leg.closed.aborted) this.#onClosed();
+    waiter.closed.addEventListener('abort', this.#onClosed);
+    if (waiter.closed.aborted) this.#onClosed();
   }
 
   /** Resolves when the retry ends or is given up. */
@@ -152,7 +152,7 @@ export class OutgoingRetry {
   end(outcome: RelayOutcome): void {
     if (this.#state === 'ended') return;
     this.#state = 'ended';
-    this.#leg.closed.removeEventListener('abort', this.#onClosed);
+    this.#waiter.closed.removeEventListener('abort', this.#onClosed);
     this.#watchdog.stop();
     this.#stopHeartbeat();
     this.#timer?.cancel();
@@ -173,10 +173,10 @@ export class OutgoingRetry {
       const line = readLine(written);
       if (line === null) return this.#giveUpInvalid();
       if (line.type === 'reply') return this.end({ type: 'replied', reply: line.reply });
-      const { backlog } = this.#leg;
+      const { backlog } = this.#waiter;
       // Without a wait, messages that arrive together cannot overtake each other.
       if (backlog !== null && untilMs > clock.elapsed()) await this.#untilRead(backlog, untilMs);
-      if (this.#state === 'waiting') this.#leg.notify(line.method, line.params);
+      if (this.#state === 'waiting') this.#waiter.notify(line.method, line.params);
     }
     if (lines === null) this.#giveUpInvalid();
   }

@@ -11,7 +11,7 @@ export interface MessageQueueOptions {
   /** The name of the deployment. */
   readonly audience: string;
   /** The name of this process in pointers. */
-  readonly boot: string;
+  readonly instance: string;
   readonly clock: Clock;
   /** Jitter for reconnects, in [0, 1). */
   readonly random: () => number;
@@ -77,19 +77,19 @@ export class MessageQueue {
 
   /** Passes each message of this replica to `onMessage`, in order, until `close`. */
   async read(onMessage: (sealed: string) => void): Promise<void> {
-    const { boot, clock } = this.#options;
+    const { instance, clock } = this.#options;
     while (!this.#isClosed) {
       try {
-        const reading = this.#reader.blpop(this.#key(boot), READ_WAIT_SECONDS);
+        const reading = this.#reader.blpop(this.#key(instance), READ_WAIT_SECONDS);
         // If the connection breaks between the two replies, the message is here nevertheless, and no longer in the queue.
-        const counting = this.#reader.llen(this.#key(boot)).catch(() => 0);
+        const counting = this.#reader.llen(this.#key(instance)).catch(() => 0);
         const [entry, left] = await Promise.all([reading, counting]);
         this.#isBehind = left > 0;
         if (entry !== null) onMessage(entry[1]);
       } catch (error) {
         this.#isBehind = false;
         // Whatever is there is no queue, and takes no message.
-        if (isNoQueue(error)) this.#reader.del(this.#key(boot)).catch(() => {});
+        if (isNoQueue(error)) this.#reader.del(this.#key(instance)).catch(() => {});
         if (!this.#isClosed) await sleep(clock, RETRY_MS);
       }
     }
@@ -130,8 +130,8 @@ export class MessageQueue {
     this.#reader.disconnect();
   }
 
-  #key(boot: string): string {
+  #key(instance: string): string {
     const { audience } = this.#options;
-    return `mrtr:${encodeURIComponent(audience)}:{${encodeURIComponent(boot)}}:mail`;
+    return `mrtr:${encodeURIComponent(audience)}:{${encodeURIComponent(instance)}}:mail`;
   }
 }

@@ -4,7 +4,7 @@
  */
 import { inBackground, vitalWork } from '../../lib/background.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
-import type { EdgeRequest, Leg } from '../../model/request.ts';
+import type { EdgeRequest, Waiter } from '../../model/request.ts';
 import { CLIENT_LEFT, tooLarge, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';
 import { randomId } from '../../lib/crypto.ts';
@@ -35,7 +35,7 @@ export interface RedisRelayOptions extends IncomingRetriesOptions {
   readonly audience: string;
   readonly queue: Pick<MessageQueue, 'read' | 'push' | 'close' | 'isBehind'>;
   /** The name of this process in pointers. */
-  readonly boot: string;
+  readonly instance: string;
   /** The longest request. */
   readonly maxBodyBytes: number;
   readonly maxReplyBytes: number;
@@ -61,7 +61,7 @@ export class RedisRelay {
   readonly #options: RedisRelayOptions;
   readonly #outgoing = new ReleasingMap<
     string,
-    { readonly boot: string; readonly retry: OutgoingRetry }
+    { readonly instance: string; readonly retry: OutgoingRetry }
   >();
   readonly #incoming: IncomingRetries;
   readonly #pushing = new Set<Promise<PushResult>>();
@@ -70,11 +70,11 @@ export class RedisRelay {
   constructor(options: RedisRelayOptions) {
     this.#options = options;
     this.#incoming = new IncomingRetries(options);
-    const { queue, ring, audience, boot, maxBodyBytes } = options;
+    const { queue, ring, audience, instance, maxBodyBytes } = options;
     const maxBytes = Math.max(maxRetryBytes(maxBodyBytes), MAX_PIECE_BYTES);
     vitalWork(
       queue.read((sealed) => {
-        const message = openMessage(ring, { audience, key: boot }, sealed, maxBytes);
+        const message = openMessage(ring, { audience, key: instance }, sealed, maxBytes);
         if (message !== null) this.#receive(message);
       }),
     );
@@ -83,7 +83,7 @@ export class RedisRelay {
   /** Creates the relay from a route to the same route of the other replicas. */
   for(route: string): Relay {
     return {
-      relay: (owner, request, leg) => this.#relay(route, owner, request, leg),
+      relay: (owner, request, waiter) => this.#relay(route, owner, request, waiter),
       sendClientsBack: () => {
         this.#isStopping = true;
         for (const { retry } of this.#outgoing.values()) retry.sendClientBack();
@@ -104,28 +104,29 @@ export class RedisRelay {
     route: string,
     owner: PointerOwner,
     request: EdgeRequest,
-    leg: Leg,
+    waiter: Waiter,
   ): Promise<RelayOutcome> {
-    if (leg.closed.aborted) return CLIENT_LEFT;
+    if (waiter.closed.aborted) return CLIENT_LEFT;
     const { clock, queue, owners, maxBodyBytes, maxReplyBytes } = this.#options;
-    const { boot } = owner;
+    const { instance } = owner;
     const text = writeRequest({ route, request });
     // The owner would not read it. A body can be shorter than what it becomes: 1e20 is written with all its digits.
     if (Buffer.byteLength(text) > maxBodyBytes) return tooLarge(request);
     const id = randomId();
-    const push = (kind: MessageKind, text = '') => this.#push(boot, { kind, id, number: 0, text });
-    const retry = new OutgoingRetry(leg, {
+    const push = (kind: MessageKind, text = '') =>
+      this.#push(instance, { kind, id, number: 0, text });
+    const retry = new OutgoingRetry(waiter, {
       clock,
       maxLineLength: maxReplyBytes,
       sendsHeartbeats: true,
       maxPauseMs: 0,
       send: async (kind, text) => (await push(kind, text)) === 'taken',
-      sinceMessageMs: () => owners.sinceMessageMs(boot),
+      sinceMessageMs: () => owners.sinceMessageMs(instance),
       isBehind: () => queue.isBehind,
       onEnd: () => this.#outgoing.delete(id),
     });
-    owners.recordRequest(boot);
-    this.#outgoing.set(id, { boot, retry });
+    owners.recordRequest(instance);
+    this.#outgoing.set(id, { instance, retry });
     if (this.#isStopping) retry.sendClientBack();
     const result = await push('retry', text);
     // If the owner has it nevertheless, it has no effect: nothing confirms it.
@@ -133,14 +134,14 @@ export class RedisRelay {
       retry.giveUp({ type: 'unreachable', problem: 'Redis did not take the message' });
     }
     const outcome = await retry.outcome;
-    if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
+    if (outcome.type !== 'silent' || owners.mayBeAlive(instance)) return outcome;
     return { ...outcome, type: 'gone' };
   }
 
   #receive(message: RelayMessage): void {
     const outgoing = this.#outgoing.get(message.id);
     if (outgoing !== undefined) {
-      if (outgoing.boot !== message.from) return;
+      if (outgoing.instance !== message.from) return;
       this.#options.owners.recordMessage(message.from);
       inBackground(outgoing.retry.receive(message));
     } else if (message.kind === 'retry') {
@@ -180,7 +181,7 @@ export class RedisRelay {
     for (;;) {
       const result = await this.#push(to, message);
       if (result === 'taken') return true;
-      // While messages are lost, the asker's heartbeats cannot arrive either.
+      // While messages are lost, the requester's heartbeats cannot arrive either.
       if (result !== 'full') retry()?.resetWatchdog();
       if (!mustArrive || retry()?.closed.aborted === true) return true;
       if (clock.elapsed() >= untilMs) return result !== 'full';
@@ -189,8 +190,8 @@ export class RedisRelay {
   }
 
   async #push(to: string, message: Omit<RelayMessage, 'from'>): Promise<PushResult> {
-    const { ring, audience, queue, boot } = this.#options;
-    const sealed = sealMessage(ring, { audience, key: to }, { ...message, from: boot });
+    const { ring, audience, queue, instance } = this.#options;
+    const sealed = sealMessage(ring, { audience, key: to }, { ...message, from: instance });
     const pushing = queue.push(to, sealed).then(
       (isTaken) => (isTaken ? 'taken' : 'full'),
       (error: unknown) => (wasNotSent(error) ? 'unsent' : 'lost'),

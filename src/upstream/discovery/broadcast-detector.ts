@@ -260,9 +260,9 @@ function gatewayIdIn(message: JsonRpcMessage): UpstreamRequestId | null {
 /**
  * - `unknown`: the server has asked nothing yet
  * - `on-stream`: every question so far came on the stream of its call
- * - `unrelated`: a question came on a stream that names no call
+ * - `uncorrelated`: a question came on a stream that names no call
  */
-export type AskingStyle = 'unknown' | 'on-stream' | 'unrelated';
+export type AskingStyle = 'unknown' | 'on-stream' | 'uncorrelated';
 
 /**
  * Learns where a legacy server asks: on the event stream of the call that the question belongs to, or on a
@@ -276,7 +276,7 @@ export class AskingStyleDetector {
   }
 
   /** Notes an elicitation or a sampling request. `roots/list` is never of one call, and does not count. */
-  asked(where: 'on-stream' | 'unrelated'): void {
-    if (this.#style !== 'unrelated') this.#style = where;
+  asked(where: 'on-stream' | 'uncorrelated'): void {
+    if (this.#style !== 'uncorrelated') this.#style = where;
   }
 }

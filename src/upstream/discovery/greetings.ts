@@ -216,7 +216,7 @@ export class Greetings {
     this.#isDoubted = false;
   }
 
-  /** Ends the session of the greeting. A server that speaks both eras is compared first, once. */
+  /** Ends the session of the greeting. A server that supports both protocol versions is compared first, once. */
   async #endGreeting({ kind, cause, session }: Detected, headers: CallerHeaders): Promise<void> {
     if (session === null) return;
     const isCompared =

@@ -143,7 +143,7 @@ export interface Side extends Listings {
   readonly capabilities: JsonObject;
 }
 
-/** Compares the sides of a server that speaks both eras: returns what the modern side has and the legacy side has not. A list that could not be read is left out. */
+/** Compares the sides of a server that supports both protocol versions: returns what the modern side has and the legacy side has not. A list that could not be read is left out. */
 export function onlyModern(modern: Side, legacy: Side): readonly Offering[] {
   const known = new Set(featuresOf(legacy.capabilities));
   const capabilities = featuresOf(modern.capabilities).filter((name) => !known.has(name));

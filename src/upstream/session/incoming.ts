@@ -259,7 +259,7 @@ export class IncomingMessages implements TransportListener {
         // A resumed stream can carry what is of another call.
         return call.ask(id, method, params, call.resumedStream === null);
       }
-      case 'unrelated-question':
+      case 'uncorrelated-question':
         return session.questions.receive(route);
       case 'gateway-reply':
         if (route.unanswerable !== undefined) {

@@ -1,5 +1,5 @@
 /** What the gateway replies by itself to requests of a server, such as to pings: so many at a time. */
-import { Turns } from '../../lib/turns.ts';
+import { Semaphore } from '../../lib/semaphore.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -13,7 +13,7 @@ const MAX_WAITING_REPLIES = 1_000;
 const MAX_WAITING_ID_CHARACTERS = 1_024;
 
 export class OwnReplies {
-  readonly #turns = new Turns(MAX_REPLIES);
+  readonly #turns = new Semaphore(MAX_REPLIES);
   readonly #respond: (id: RequestId, reply: JsonRpcReply) => Promise<void>;
   readonly #isOver: () => boolean;
 

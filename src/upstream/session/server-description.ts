@@ -4,7 +4,7 @@ import { describeServer, type InitializeResult } from './handshake.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
 
 /** What is known of a session that another process opened. */
-export interface AdoptedSession {
+export interface ResumedSession {
   readonly revision: LegacyRevision;
   /** What the server said of itself in that session; `null` if that is not known here. */
   readonly initialized: InitializeResult | null;
@@ -45,7 +45,7 @@ export class ServerDescription {
     this.#isKnown = true;
   }
 
-  adopt({ revision, initialized }: AdoptedSession): void {
+  adopt({ revision, initialized }: ResumedSession): void {
     this.#result = initialized ?? describeServer({}, revision);
     this.#isKnown = initialized !== null;
   }

@@ -42,7 +42,7 @@ export interface CallHost {
   ): Promise<void>;
   /** Returns the other calls that can ask on streams that name no call. */
   callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[];
-  /** The call is being cancelled, and its client is asked nothing more. */
+  /** The call is being cancelled: no further questions go to the client. */
   callCancelled(call: SessionCall): void;
   /** Removes the call from the session. */
   endCall(id: UpstreamRequestId): unknown;
@@ -240,7 +240,7 @@ export class SessionCall implements RequestExchange {
       this.#asksUntilMs = this.#host.clock.elapsed() + (isOnStream ? 0 : ASKS_TOGETHER_MS);
     }
     if (this.#cancelled !== null) {
-      return inBackground(this.#closeOut(id, method, this.#cancelled));
+      return inBackground(this.#cancelOpenQuestions(id, method, this.#cancelled));
     }
     this.#startHeartbeat(id, params);
     this.listener.asked(id, method, params);
@@ -274,7 +274,7 @@ export class SessionCall implements RequestExchange {
     this.listener.withdrawn(id);
   }
 
-  /** Stops all timers, and lets go of whoever waits. */
+  /** Stops all timers, and releases whoever waits. */
   end(): void {
     this.isOver = true;
     this.#expectation?.cancel();
@@ -300,7 +300,11 @@ export class SessionCall implements RequestExchange {
   }
 
   /** Answers a question for which there is no client any more, once the server has taken the cancellation. */
-  async #closeOut(id: ServerRequestId, method: string, cancelled: Promise<boolean>): Promise<void> {
+  async #cancelOpenQuestions(
+    id: ServerRequestId,
+    method: string,
+    cancelled: Promise<boolean>,
+  ): Promise<void> {
     if (!(await cancelled) || !this.#isOpen(id)) return;
     await this.respond(id, unasked(method), this.#host.headers).catch(() => {});
   }

@@ -2,7 +2,7 @@
 import { TRAITS } from '../transport/traits.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
-import { Turns } from '../../lib/turns.ts';
+import { Semaphore } from '../../lib/semaphore.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -71,7 +71,7 @@ export class SessionState implements CallHost {
   /** Called once, when the session can no longer be used. */
   onOver: () => void = () => {};
   readonly #onGone: (() => void) | undefined;
-  readonly #answers = new Turns(MAX_ANSWERS);
+  readonly #answers = new Semaphore(MAX_ANSWERS);
   readonly #ownReplies = new OwnReplies(
     (id, reply) => this.transport.respond(id, reply, this.#headers, null),
     () => this.#failure !== null,

@@ -4,7 +4,7 @@
  */
 import { TRAITS } from '../transport/traits.ts';
 import type { Clock, Closed } from '../../lib/clock.ts';
-import { Turns } from '../../lib/turns.ts';
+import { Semaphore } from '../../lib/semaphore.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
@@ -22,7 +22,7 @@ import type {
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, type IncomingOptions } from './incoming.ts';
 import { KeepAlive, MAX_PINGS } from './keep-alive.ts';
-import { ServerDescription, type AdoptedSession, type Describe } from './server-description.ts';
+import { ServerDescription, type ResumedSession, type Describe } from './server-description.ts';
 import { ServerLogLevel } from './server-log-level.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
@@ -44,7 +44,7 @@ export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   readonly standaloneStream: boolean;
   readonly pingIntervalMs: number;
   /** Of all sessions with the server. */
-  readonly pings?: Turns;
+  readonly pings?: Semaphore;
   readonly describe?: Describe;
 }
 
@@ -95,7 +95,7 @@ export class Session extends SessionState {
     connect: Connect,
     options: SessionOptions,
     clock: Clock,
-    adopted: AdoptedSession,
+    adopted: ResumedSession,
   ): Session {
     const session = new Session(connect, options, clock);
     session.#description.adopt(adopted);
@@ -331,7 +331,7 @@ export class Session extends SessionState {
   }
 
   #newKeepAlive(): KeepAlive {
-    const { pings = new Turns(MAX_PINGS) } = this.#options;
+    const { pings = new Semaphore(MAX_PINGS) } = this.#options;
     return new KeepAlive({
       clock: this.clock,
       intervalMs: this.#options.pingIntervalMs,

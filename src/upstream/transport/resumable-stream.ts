@@ -16,7 +16,7 @@ import type {
 } from '../http/http-exchange.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
-import { FruitlessResumptions } from '../quirks/fruitless-resumptions.ts';
+import { ResumeRetryLimiter } from '../quirks/resume-retry-limiter.ts';
 import { ResumptionVerdict } from './resumption-verdict.ts';
 import { HELD_HEAD_MS, StreamGet } from './stream-get.ts';
 import { IdleTimeout } from '../quirks/idle-timeout.ts';
@@ -83,7 +83,7 @@ export class ResumableStream implements ResponseReader {
   #closing: AbortController | null = null;
   readonly #verdict: ResumptionVerdict;
   /** What became of the resumptions of late. */
-  readonly #fruitless: FruitlessResumptions;
+  readonly #fruitless: ResumeRetryLimiter;
   #idleTimeout: IdleTimeout | null = null;
   #aborted = false;
 
@@ -97,7 +97,7 @@ export class ResumableStream implements ResponseReader {
     this.headers = headers;
     this.#context = context;
     this.#owner = owner;
-    this.#fruitless = new FruitlessResumptions(context.clock);
+    this.#fruitless = new ResumeRetryLimiter(context.clock);
     this.#verdict = new ResumptionVerdict(context.clock);
   }
 

@@ -5,7 +5,7 @@
 import { inBackground } from '../../lib/background.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
-import type { HeldHeads } from '../quirks/held-heads.ts';
+import type { DeferredHeaders } from '../quirks/deferred-headers.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import { ReconnectPauses } from './reconnect-pauses.ts';
 import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
@@ -38,7 +38,7 @@ export interface StandaloneContext extends StreamContext {
 export class StandaloneStream implements StreamOwner {
   readonly #context: StandaloneContext;
   readonly #listener: TransportListener;
-  readonly #heldHeads: HeldHeads;
+  readonly #deferredHeaders: DeferredHeaders;
   readonly #clock: Clock;
   readonly #closing = new AbortController();
   #stream: ResumableStream | null = null;
@@ -53,13 +53,13 @@ export class StandaloneStream implements StreamOwner {
   constructor(
     context: StandaloneContext,
     listener: TransportListener,
-    heldHeads: HeldHeads,
+    deferredHeaders: DeferredHeaders,
     random: () => number,
   ) {
     this.#pauses = new ReconnectPauses(random);
     this.#context = context;
     this.#listener = listener;
-    this.#heldHeads = heldHeads;
+    this.#deferredHeaders = deferredHeaders;
     this.#clock = context.clock;
   }
 
@@ -91,7 +91,7 @@ export class StandaloneStream implements StreamOwner {
     const late = new AbortController();
     const signal = AbortSignal.any([late.signal, this.#closing.signal]);
     const leftMs = attempt.startedAtMs + OPEN_TIMEOUT_MS - this.#clock.elapsed();
-    const waitMs = attempt.isHeld ? this.#heldHeads.patienceMs : Math.max(leftMs, 0);
+    const waitMs = attempt.isHeld ? this.#deferredHeaders.patienceMs : Math.max(leftMs, 0);
     const tooLate = sleep(this.#clock, waitMs, signal).then(() => false);
     const held = attempt.isHeld ? [] : [attempt.held.promise];
     const refused = wait === 'once' ? [attempt.refused.promise] : [];
@@ -198,7 +198,7 @@ export class StandaloneStream implements StreamOwner {
       else if (attempt.isHeld) this.#listener.standaloneResumed(false);
       this.#hold(attempt);
     };
-    return { onOpen, onHeld, heldAfterMs: this.#heldHeads.patienceMs };
+    return { onOpen, onHeld, heldAfterMs: this.#deferredHeaders.patienceMs };
   }
 
   #newAttempt(): OpeningAttempt {
@@ -214,14 +214,14 @@ export class StandaloneStream implements StreamOwner {
 
   #hold(attempt: OpeningAttempt): void {
     attempt.isHeld = true;
-    this.#heldHeads.held();
+    this.#deferredHeaders.held();
     attempt.held.resolve(false);
   }
 
   #succeed({ opened }: OpeningAttempt, afterMs: number): void {
     this.#attempt = null;
     this.#openedAtMs = this.#clock.elapsed();
-    this.#heldHeads.opened(afterMs);
+    this.#deferredHeaders.opened(afterMs);
     opened.resolve(true);
   }
 

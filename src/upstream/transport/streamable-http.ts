@@ -14,7 +14,7 @@ import {
 import { type ExactNumber, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
-import type { HeldHeads } from '../quirks/held-heads.ts';
+import type { DeferredHeaders } from '../quirks/deferred-headers.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
@@ -42,7 +42,7 @@ const LATE_REPLY_MS = 1_000;
 const REPLY_ELSEWHERE_MS = 300_000;
 
 export interface StreamableHttpOptions {
-  readonly heldHeads: HeldHeads;
+  readonly deferredHeaders: DeferredHeaders;
   /** Returns a number from 0 up to 1. */
   readonly random: () => number;
   readonly noteResumption?: (outcome: ResumptionOutcome) => void;
@@ -70,13 +70,13 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     http: HttpClient,
     listener: TransportListener,
     clock: Clock,
-    { heldHeads, random, noteResumption = () => {} }: StreamableHttpOptions,
+    { deferredHeaders, random, noteResumption = () => {} }: StreamableHttpOptions,
   ) {
     this.http = http;
     this.clock = clock;
     this.noteResumption = noteResumption;
     this.#listener = listener;
-    this.#standalone = new StandaloneStream(this, listener, heldHeads, random);
+    this.#standalone = new StandaloneStream(this, listener, deferredHeaders, random);
     this.#lateReplies = new LateReplies(clock, (id, failure) => listener.lost(id, failure));
   }
 
@@ -133,7 +133,7 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     if (call !== null) this.#streams.get(call)?.answering();
     await this.http.sendForStatus(this.#post(message, headers));
     for (const stream of this.#streams.values()) {
-      // A stream that breaks after hours is resumed with the credentials of the last leg.
+      // A stream that breaks after hours is resumed with the credentials of the last waiter.
       stream.headers = headers;
       stream.expectMessage();
     }

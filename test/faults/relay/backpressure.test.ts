@@ -47,6 +47,8 @@ async function expectEverything(pace: Pace): Promise<void> {
   const taken = await (await openCall(other.url, 'flood', answersOf(asked, 'Ada'))).take(pace);
   expect(textOf(taken)).toBe('Ada');
   expect(taken.progress).toEqual(upTo(EVENTS));
-  expect(await other.rungs()).toEqual(['relay']);
-  expect([...one.named('call.thinned'), ...other.named('call.thinned')]).toEqual([]);
+  expect(await other.recoveries()).toEqual(['relay']);
+  expect([...one.named('notifications.dropped'), ...other.named('notifications.dropped')]).toEqual(
+    [],
+  );
 }

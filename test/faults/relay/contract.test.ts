@@ -59,7 +59,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
             params: { progressToken: 'mine', progress, message: 'working' },
           })),
         );
-        expect(await other.rungs()).toEqual(['relay']);
+        expect(await other.recoveries()).toEqual(['relay']);
       });
 
       // Rule relay-1.
@@ -71,7 +71,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         const asked = await callTool(one.url, 'greet', args);
         const done = await callTool(other.url, 'greet', { ...args, ...answersOf(asked, 'Ada') });
         expect(text(done)).toBe('Hello Ada');
-        expect(await other.rungs()).toEqual(['relay']);
+        expect(await other.recoveries()).toEqual(['relay']);
       });
 
       // Rule relay-1: A retry that lands elsewhere is served by the owner, with its progress, wherever each
@@ -113,7 +113,10 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         const second = await callTool(other.url, 'two', answersOf(first, 'a'));
         const done = await callTool(third.url, 'two', answersOf(second, 'b'));
         expect(text(done)).toBe('a b');
-        expect([...(await other.rungs()), ...(await third.rungs())]).toEqual(['relay', 'relay']);
+        expect([...(await other.recoveries()), ...(await third.recoveries())]).toEqual([
+          'relay',
+          'relay',
+        ]);
       });
 
       // Rule relay-7: The owner repeats every check of the other replica: the retry is refused as
@@ -208,7 +211,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
 
       // Rule relay-3: An owner that sends nothing for 3 s is not waited for any longer, but counts as alive: as long
       // as it has its lease in Redis, or for 10 s from the first retry that it did not reply to. Until it counts as
-      // dead, what no other rung can serve gets error -32603 with `data.reason` `coordination_unavailable` and
+      // dead, what no other recovery can serve gets error -32603 with `data.reason` `coordination_unavailable` and
       // `data.retryable`, within 5 s, or 12 s if the owner has the home of the caller, which the retry waits for;
       // nothing is called lost or replayed. An owner whose port is closed is dead at once, unless it goes on to
       // renew its lease.
@@ -393,7 +396,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
             new Set([length]),
           );
           expect(effects.toSorted()).toEqual(names.toSorted());
-          expect(new Set(await other.rungs())).toEqual(new Set(['relay']));
+          expect(new Set(await other.recoveries())).toEqual(new Set(['relay']));
         },
       );
     },

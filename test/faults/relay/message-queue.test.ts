@@ -1,4 +1,4 @@
-/** A message queue in a real store: how much it holds, and what becomes of messages while the store is away. */
+/** A message queue in a real store: how much it holds, and what becomes of messages while the store is unreachable. */
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
@@ -10,9 +10,9 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const MIB = 1024 * 1024;
 
-function queue(url: URL, boot: string, clock = systemClock): MessageQueue {
+function queue(url: URL, instance: string, clock = systemClock): MessageQueue {
   const redis = { mode: 'single', url, commandTimeoutMs: 10_000 } as const;
-  const made = new MessageQueue({ redis, audience: 'test', boot, clock, random: Math.random });
+  const made = new MessageQueue({ redis, audience: 'test', instance, clock, random: Math.random });
   stopAfterTest(async () => made.close());
   return made;
 }

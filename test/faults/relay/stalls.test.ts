@@ -16,7 +16,7 @@ async function ownerElsewhere() {
   const [address] = (await once(child, 'message')) as [string];
   const said: unknown[] = [];
   child.on('message', (message) => said.push(message));
-  return { owner: { id: 'owner', boot: 'owner', address }, child, said };
+  return { owner: { id: 'owner', instance: 'owner', address }, child, said };
 }
 
 /** Nothing runs in this process for so long. */
@@ -27,10 +27,10 @@ function stall(ms: number): void {
 // Rule relay-11: A replica that stalled reads what came meanwhile before it counts another one as dead.
 test('a replica that stalled reads what came meanwhile before it counts an owner as dead', async () => {
   const { owner, child, said } = await ownerElsewhere();
-  const asker = await directReplica('asker');
-  stopAfterTest(asker.stop);
+  const requester = await directReplica('requester');
+  stopAfterTest(requester.stop);
   const notified = Promise.withResolvers<void>();
-  const relayed = asker.relay.for('route').relay(owner, REQUEST, {
+  const relayed = requester.relay.for('route').relay(owner, REQUEST, {
     closed: new AbortController().signal,
     backlog: null,
     // Here what came from the owner is being read: the next that the process does is look at its timers.

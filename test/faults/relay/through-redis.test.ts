@@ -18,7 +18,7 @@ const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 
 describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
   // Rule relay-13: Where replicas cannot reach each other (`relay.via: redis`) the same messages go through
   // lists in Redis, in their order, and the lists expire.
-  test('whose owner is frozen is served by the next rung', async () => {
+  test('whose owner is frozen is served by the next recovery', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const { url } = await redisServer();
@@ -27,7 +27,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
     one.freeze();
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Augusta'));
     expect(text(done)).toBe('Hello Augusta');
-    expect(await other.rungs()).toEqual(['reattach']);
+    expect(await other.recoveries()).toEqual(['reattach']);
     expect(effects).toEqual(['Augusta']);
   });
 
@@ -47,7 +47,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
     expect(written.filter((command) => /Augusta|\bgreet\b/i.test(command))).toEqual([]);
   });
 
-  test('finds the owner again when the store was away', async () => {
+  test('finds the owner again when the store was unreachable', async () => {
     const { tools } = greeter();
     const redis = await redisServer();
     const [one, other] = await replicas(await legacyServer({ tools }), 2, options(redis.url));

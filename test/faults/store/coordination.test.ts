@@ -54,7 +54,7 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
     const zoe = answersOf(takenUp, 'Zoe');
     const last = await whileRetryable(() => callTool(other.url, 'greet', zoe));
     expect(text(last)).toBe('Hello Zoe');
-    expect([await other.rungs(), effects]).toEqual([
+    expect([await other.recoveries(), effects]).toEqual([
       ['relay', 'reattach'],
       ['Ada', 'Eve', 'Zoe'],
     ]);
@@ -105,7 +105,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
     const keys = await overseer(redis).keys('*');
     const ofHomes = keys.filter((key) => key.includes('{home:'));
     expect(ofHomes.map((key) => key.split(':').at(-1)).sort()).toEqual([
-      'epoch',
+      'fencingToken',
       'holder',
       'session',
     ]);
@@ -123,7 +123,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
         redis: { mode: 'single', url: redis.url, commandTimeoutMs: 5_000 },
         audience: 'fleet',
         ring: createKeyRing([{ kid: 'a', secret: randomBytes(32) }], 'lease'),
-        owner: { id: 'one', boot: randomUUID(), address: 'http://10.0.0.1:8081' },
+        owner: { id: 'one', instance: randomUUID(), address: 'http://10.0.0.1:8081' },
         clock: systemClock,
         random: Math.random,
       });
@@ -149,7 +149,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
       const replies = ((await looks.exec()) ?? []).map(([, reply]) => Number(reply));
       expect(Math.min(...replies), 'no key stays for ever').toBeGreaterThan(0);
       const bytes = replies.filter((_, index) => index % 2 === 1).reduce((sum, each) => sum + each);
-      // Beside the outcome: a claim, its epoch, and what three keys take by themselves.
+      // Beside the outcome: a claim, its fencing token, and what three keys take by themselves.
       expect(bytes / 10_000).toBeLessThan(1.3 * sealedBytes + 800);
     },
   );
@@ -180,8 +180,8 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
     const [claim = ''] = await store.keys('mrtr:*:claim');
     const made = (await store.get(claim)) ?? '{}';
     // Its signs of life get through as well, though it does not know.
-    const { boot } = JSON.parse(made).owner;
-    await store.set(`mrtr:fault-tests:{${boot}}:lease`, 'alive', 'PX', 60_000);
+    const { instance } = JSON.parse(made).owner;
+    await store.set(`mrtr:fault-tests:{${instance}}:lease`, 'alive', 'PX', 60_000);
     const refused = await callTool(third.url, 'greet', answers);
     expect(reasonOf(refused)).toBe('coordination_unavailable');
     way.watch(() => {});
@@ -189,7 +189,7 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
     await claimer.saw('directory.up', 2);
     await expect.poll(() => store.get(claim)).toBeNull();
     expect(text(await callTool(third.url, 'greet', answers))).toBe('Hello Ada');
-    expect(JSON.parse((await store.get(claim)) ?? '{}').epoch).toBe(2);
+    expect(JSON.parse((await store.get(claim)) ?? '{}').fencingToken).toBe(2);
     expect(text(await callTool(claimer.url, 'greet', answers))).toBe('Hello Ada');
     expect(effects).toEqual(['Ada']);
   });
@@ -217,7 +217,7 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
       way.mend();
       const retry = () => callTool(other.url, 'greet', answers);
       expect(text(await whileRetryable(retry))).toBe('Hello Ada');
-      expect(await other.rungs()).toEqual(['relay']);
+      expect(await other.recoveries()).toEqual(['relay']);
     },
   );
 
@@ -231,7 +231,7 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
     const answers = answersOf(asked, 'Ada');
     way.cut();
     expect(text(await callTool(other.url, 'greet', answers))).toBe('Hello Ada');
-    expect(await other.rungs()).toEqual(['reattach']);
+    expect(await other.recoveries()).toEqual(['reattach']);
     expect(text(await callTool(owner.url, 'greet', answers))).toBe('Hello Ada');
     expect(legacy.methods()).not.toContain('notifications/cancelled');
     expect(effects).toEqual(['Ada']);

@@ -1,5 +1,5 @@
 /**
- * Homes while Redis is away, and after it has lost its data.
+ * Homes while Redis is unreachable, and after it has lost its data.
  * @module-tag redis
  * @module-tag long
  */
@@ -28,7 +28,7 @@ async function untilLeased(redis: Parameters<typeof overseer>[0]) {
 
 // Rule sessions-25: After an outage of Redis in which it lost nothing, a caller's calls go to its home at once, also if the
 // server has no session ids.
-test('a caller of a server over stdio keeps its process when Redis was away for longer than a lease', async () => {
+test('a caller of a server over stdio keeps its process when Redis was unreachable for longer than a lease', async () => {
   const redis = await redisServer();
   const route = { upstream: { command: process.execPath, args: [STDIO_SERVER, 'plain'] } };
   const [a, b] = await replicas({ url: '' }, 2, { redis: redis.url, route });

@@ -54,7 +54,7 @@ async function keysOf(redis: Redis, calls: readonly unknown[]): Promise<Set<stri
   const found = await redis.keys('mrtr:*');
   const [prefix] = /^mrtr:[^:]*:/.exec(found[0] ?? '') ?? [];
   const ofCalls = calls.flatMap((call) =>
-    ['claim', 'epoch', 'outcome'].map((kind) => `${prefix}{${call}}:${kind}`),
+    ['claim', 'fencingToken', 'outcome'].map((kind) => `${prefix}{${call}}:${kind}`),
   );
   return new Set([...found, ...found.map((key) => key.replace(/:lease$/, ':mail')), ...ofCalls]);
 }
@@ -113,7 +113,7 @@ describe.each(WAYS)('with a relay through %s', (_way, options) => {
       }
       for (const gateway of [one, other]) {
         expect(gateway.named('directory.down')).toEqual([]);
-        expect(gateway.named('call.not_taken_up').map(({ call }) => call)).toContain(ofBob);
+        expect(gateway.named('call.claim_failed').map(({ call }) => call)).toContain(ofBob);
       }
       // The keys still hold garbage.
       const late = () => callTool(url, 'greet', answersOf(ada.asked, 'Ada'), as('ada'));

@@ -68,7 +68,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
       one.thaw();
       expect(text(done)).toBe('Hello Ada');
-      expect(await other.rungs()).toEqual(['reattach']);
+      expect(await other.recoveries()).toEqual(['reattach']);
       await one.saw('call.ended');
       expect(legacy.methods()).not.toContain('notifications/cancelled');
       expect(effects).toEqual(['Ada']);
@@ -166,8 +166,8 @@ describe('with a shared store', { tags: ['redis'] }, () => {
         );
         expect(done.map(text)).toEqual(['Hello Ada', 'Hello Ada']);
         expect(effects).toEqual(['Ada']);
-        const rungs = [...(await other.rungs()), ...(await third.rungs())];
-        expect(rungs.filter((rung) => rung === 'reattach')).toHaveLength(1);
+        const recoveries = [...(await other.recoveries()), ...(await third.recoveries())];
+        expect(recoveries.filter((recoveredBy) => recoveredBy === 'reattach')).toHaveLength(1);
       },
     );
 
@@ -213,7 +213,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       expect(await Promise.all([one.drain(), other.drain()])).toEqual([0, 0]);
       expect(await overseer(url).keys('*:claim')).toEqual([]);
       expect(other.named('relay.failed'), 'the owner did not fail').toEqual([]);
-      expect(await other.rungs()).toEqual([]);
+      expect(await other.recoveries()).toEqual([]);
     },
   );
 
@@ -273,7 +273,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       await one.kill();
       const again = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
       expect(again.response.result).toEqual(first.response.result);
-      expect(await other.rungs()).toEqual(['outcome']);
+      expect(await other.recoveries()).toEqual(['outcome']);
       const different = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
       expect(reasonOf(different)).toBe('call_lost');
       expect(effects).toEqual(['Ada']);

@@ -1,6 +1,6 @@
 /**
  * Tasks where the store is another one than usual: that of the workers of one gateway, or a Redis that also relays, or one
- * that is away for a while. And tasks whose call is lost.
+ * that is unreachable for a while. And tasks whose call is lost.
  * @module-tag redis
  * @module-tag long
  */
@@ -110,7 +110,7 @@ test('a task outlives the absence of Redis', async () => {
 });
 
 // Rule shared-8.
-test('a listener at another replica is told how a task ended, although Redis was away meanwhile', async () => {
+test('a listener at another replica is told how a task ended, although Redis was unreachable meanwhile', async () => {
   const { tools } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
   const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
@@ -197,7 +197,7 @@ async function takenOver(at: GatewayProcess, taskId: string): Promise<void> {
 }
 
 // Rule shared-8.
-test('a listener that names a task while Redis is away is refused with a retryable error, and can listen later', async () => {
+test('a listener that names a task while Redis is unreachable is refused with a retryable error, and can listen later', async () => {
   const { tools } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
   const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });

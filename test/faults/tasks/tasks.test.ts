@@ -31,7 +31,7 @@ describe.each([true, false])('an owner that is killed (events kept: %s)', (keeps
     await one.kill();
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(await other.rungs()).toEqual(['reattach']);
+    expect(await other.recoveries()).toEqual(['reattach']);
     expect(effects).toEqual(['Ada']);
     expect(callsOf(legacy)).toBe(1);
   });
@@ -118,7 +118,7 @@ test(
     const asked = await callTool(one.url, 'greet');
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(await other.rungs()).toEqual(['relay']);
+    expect(await other.recoveries()).toEqual(['relay']);
     expect(effects).toEqual(['Ada']);
   },
 );
@@ -138,6 +138,6 @@ test('a parked task is left at once if the operator wants that, also without kep
     ),
   });
   expect(text(done)).toBe('Hello Ada');
-  expect(await one.rungs()).toEqual(['reattach']);
+  expect(await one.recoveries()).toEqual(['reattach']);
   expect(effects).toEqual(['Ada']);
 });

@@ -99,7 +99,7 @@ for (const { sdk, tags, server } of SDKS)
         CALLERS.map((who) => keepSecret(() => url, who, { beforeAnswer })),
       );
       expect(kept).toEqual(CALLERS.map(ownOf));
-      expect(await other.rungs()).toEqual(CALLERS.map(() => 'reattach'));
+      expect(await other.recoveries()).toEqual(CALLERS.map(() => 'reattach'));
     });
 
     // Rule mixed-sessions-3: Through crashes, drains and rolling restarts in front of an event store that names

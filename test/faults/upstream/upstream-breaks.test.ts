@@ -60,7 +60,7 @@ describe('a stream that breaks while its call is parked', () => {
     legacy.cut();
     const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(await gateway.rungs()).toEqual(['replay']);
+    expect(await gateway.recoveries()).toEqual(['replay']);
     expect(effects).toEqual(['Ada']);
   });
 });
@@ -158,8 +158,8 @@ test('a server that stopped waiting is called again, where the tool may be repla
   const asked = await callTool(gateway.url, 'greet');
   patience.abort();
   patience = new AbortController();
-  await gateway.saw('call.settled');
+  await gateway.saw('call.result_ready');
   const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
   expect(text(done)).toBe('Hello Ada');
-  expect(await gateway.rungs()).toEqual(['replay']);
+  expect(await gateway.recoveries()).toEqual(['replay']);
 });

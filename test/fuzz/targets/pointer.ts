@@ -28,7 +28,7 @@ const PLAIN: Pointer = {
   audience: 'fleet',
   callId: callId('c'.repeat(22)),
   round: 1,
-  owner: { id: 'replica', boot: 'boot', address: 'http://10.0.0.7:8081' },
+  owner: { id: 'replica', instance: 'instance', address: 'http://10.0.0.7:8081' },
   issuedAtSeconds: NOW_MS / 1000,
   expiresAtSeconds: NOW_MS / 1000 + 600,
 };

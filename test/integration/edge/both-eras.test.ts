@@ -1,4 +1,4 @@
-/** Servers that speak both eras, and servers that change their era while the gateway runs. */
+/** Servers that support both protocol versions, and servers that change their era while the gateway runs. */
 import { describe, expect, test } from 'vitest';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
 import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
@@ -16,8 +16,8 @@ async function stage(era: ServerEra, overrides: GatewayOverrides = {}) {
   return { server, gateway, called, detected: () => gateway.log.named('upstream.detected') };
 }
 
-describe('a server that speaks both eras', () => {
-  // Rule eras-13: A server that speaks both eras is bridged if it keeps legacy sessions (`upstream.era: auto`), since
+describe('a server that supports both protocol versions', () => {
+  // Rule eras-13: A server that supports both protocol versions is bridged if it keeps legacy sessions (`upstream.era: auto`), since
   // a tool that asks with a request of its own can ask there only.
   test('is bridged, so that a tool that asks in the legacy way can ask', async () => {
     const { gateway, detected } = await stage('both');

@@ -22,7 +22,7 @@ describe('where legacy clients are passed through', () => {
   // Rule eras-1 (basic/index, "Statelessness"; versioning, "Backward Compatibility with Initialization-Based
   // Versions"): The era is a property of the request, never of the connection: one connection may carry both.
   // Rules eras-4, eras-10.
-  test('one connection carries both eras, and each request is judged by itself', async () => {
+  test('one connection carries both protocol versions, and each request is judged by itself', async () => {
     const field = await ground();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     stopAfterTest(async () => agent.destroy());

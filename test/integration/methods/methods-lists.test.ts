@@ -50,7 +50,7 @@ describe('a list', () => {
 
   // Rule lists-3: A list of more than 50 pages or 5000 items is refused with -32603 and `data.reason`
   // `list_too_long`, and a list of which a page fails is that failure: never half a list.
-  test('of 50 pages is gathered, and of more is refused', async () => {
+  test('of 50 pages is batched, and of more is refused', async () => {
     let pages = 50;
     const { server, url } = await answering({
       'tools/list': ({ body }, response) => {

@@ -48,7 +48,12 @@ test('a round that is answered is one audit line, without what was answered', as
   const of = {
     ...{ level: expect.anything(), route: 'mcp', round: 1, trace: TRACE },
     ...{ who: whoIs('header:ada'), client: 'test', address: '198.51.100.7' },
-    ...{ method: 'tools/call', target: 'deploy', rung: 'here', waitedMs: expect.any(Number) },
+    ...{
+      method: 'tools/call',
+      target: 'deploy',
+      recoveredBy: 'here',
+      waitedMs: expect.any(Number),
+    },
   };
   expect(yes).toMatchObject({ ...of, accepted: 1, declined: 0, cancelled: 0, failed: 0 });
   expect(refused).toMatchObject({ ...of, accepted: 0, declined: 1, cancelled: 0, failed: 0 });
@@ -81,7 +86,7 @@ test('an answer that came ahead is in the audit', async () => {
   const line = {
     who: 'local-user',
     address: '127.0.0.1',
-    rung: 'ahead',
+    recoveredBy: 'ahead',
     accepted: 1,
     target: 'greet',
   };

@@ -47,7 +47,7 @@ test('the live view shows what waits and how calls ended, and nothing that was a
         kinds: ['elicitation-form'],
         state: 'parked',
         round: 1,
-        rung: null,
+        recoveredBy: null,
         isTask: false,
         owner: shown.processes[0],
       },

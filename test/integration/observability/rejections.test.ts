@@ -24,8 +24,8 @@ describe('a request that is refused', () => {
     const response = await fetch(to, { method: 'POST', headers: sent, body: text });
     expect(response.status).toBe(status);
     await response.text();
-    await gateway.log.saw('edge.rejected');
-    expect(gateway.log.named('edge.rejected')).toEqual([
+    await gateway.log.saw('edge.invalid_request');
+    expect(gateway.log.named('edge.invalid_request')).toEqual([
       {
         method: 'POST',
         path: to.pathname,
@@ -46,6 +46,6 @@ describe('a request that is refused', () => {
     expect(response.status).toBe(200);
     await response.text();
     await gateway.log.saw('edge.request');
-    expect(gateway.log.named('edge.rejected')).toEqual([]);
+    expect(gateway.log.named('edge.invalid_request')).toEqual([]);
   });
 });

@@ -86,7 +86,7 @@ test('a call of two rounds over two replicas is two traces, which are linked', a
     links: [{ traceId: TRACE_1, spanId: first.spanId }],
     attributes: {
       'mrtr_gateway.round': 1,
-      'mrtr_gateway.rung': 'relay',
+      'mrtr_gateway.recovered_by': 'relay',
       'mrtr_gateway.outcome': 'complete',
     },
   });
@@ -149,9 +149,9 @@ test('errors of the server and of tools are errors of a span, faults of the clie
   expect(list.parentSpanId).toBe(collector.one('SERVER', 'tools/list').spanId);
 });
 
-// Rule traces-5: A collector that is away costs no call, and the end of the process 2 seconds at most. What it does not take is
-// dropped, and the log says so.
-test('a collector that is away costs no call', async () => {
+// Rule traces-5: A collector that is unreachable fails no call, and the end of the process 2 seconds at most. What it does not take is
+// dropped, and the gateway logs it.
+test('a collector that is unreachable fails no call', async () => {
   const legacy = await legacyServer({ tools: { greet: (call) => askName(call) } });
   const gateway = await replica(legacy, {
     relay: false,

@@ -61,7 +61,7 @@ test('a parked call goes on at another replica with a new token of its principal
     'invalid_request_state',
   );
   expect(text(await callTool(other.url, 'greet', retry, await as('ada')))).toBe('Hello Ada');
-  expect(await other.rungs()).toEqual(['relay']);
+  expect(await other.recoveries()).toEqual(['relay']);
   expect(effects).toEqual(['Ada']);
   expect(legacy.tokens('tools/call')).toEqual([undefined]);
 });

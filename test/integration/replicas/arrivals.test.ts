@@ -9,7 +9,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { configOf, withRoute } from '../../unit/config/problems-of.ts';
 
 const HELLO =
-  'GET /relay/boot HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: mrtr-relay/1\r\n' +
+  'GET /relay/instance HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: mrtr-relay/1\r\n' +
   'mrtr-relay-hello: hello\r\n\r\n';
 
 /** A worker that takes no connection, as one that is busy. */

@@ -42,7 +42,7 @@ for (const { way, tags, options } of RELAY_WAYS)
       const stolen = await callTool(other.url, 'greet', retry, as('key-of-bob'));
       expect(reasonOf(stolen)).toBe('invalid_request_state');
       expect(text(await callTool(other.url, 'greet', retry, as('key-of-ada')))).toBe('Hello Ada');
-      expect(await other.rungs()).toEqual(['relay']);
+      expect(await other.recoveries()).toEqual(['relay']);
       const called = legacy.received.filter(({ method }) =>
         ['tools/call', 'response'].includes(method),
       );

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
 import type { ServeRelayed } from '../../../src/model/relay.ts';
-import type { CallReply, EdgeRequest, Leg } from '../../../src/model/request.ts';
+import type { CallReply, EdgeRequest, Waiter } from '../../../src/model/request.ts';
 import { directReplica } from '../../fixtures/direct-replica.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -22,12 +22,12 @@ async function replica(...args: Parameters<typeof directReplica>) {
   return started;
 }
 
-function client(over: Partial<Leg> = {}): Leg {
+function client(over: Partial<Waiter> = {}): Waiter {
   return { closed: new AbortController().signal, backlog: null, notify: () => {}, ...over };
 }
 
-const ownerAt = ({ address }: { readonly address: string }, boot = 'owner') => ({
-  ...{ id: 'owner', boot, address },
+const ownerAt = ({ address }: { readonly address: string }, instance = 'owner') => ({
+  ...{ id: 'owner', instance, address },
 });
 
 /** Passes bytes on to a port, and keeps those of each side. */
@@ -78,10 +78,10 @@ describe('retries between two replicas', () => {
         return { begin: () => Promise.resolve(ANSWER), sendClientBack: () => {} };
       },
     });
-    const asker = await replica('asker');
+    const requester = await replica('requester');
     const text = `€\u{1f600}${'a'.repeat(7)}`.repeat(60_000);
     const request = { ...RETRY, params: { text } };
-    expect((await asker.relay.for('route').relay(ownerAt(owner), request, client())).type).toBe(
+    expect((await requester.relay.for('route').relay(ownerAt(owner), request, client())).type).toBe(
       'replied',
     );
     expect(asked.map(({ params }) => params['text'] === text)).toEqual([true]);
@@ -98,8 +98,8 @@ describe('retries between two replicas', () => {
         return { begin: () => reply.promise, sendClientBack: () => {} };
       },
     });
-    const asker = await replica('asker');
-    const relay = asker.relay.for('route');
+    const requester = await replica('requester');
+    const relay = requester.relay.for('route');
     const other = relay.relay(ownerAt(owner), RETRY, client());
     const tooLong = { ...RETRY, params: { text: 'x'.repeat(1_000_000) } };
     for (const [request, mayHaveActed] of [
@@ -122,18 +122,18 @@ describe('retries between two replicas', () => {
   test('of which one has a client that does not read do not wait for it', async () => {
     const reply: CallReply = { kind: 'result', result: { text: 'x'.repeat(8 * MIB) } };
     const reading = Promise.withResolvers<void>();
-    const flooding: ServeRelayed = async (_route, { params }, leg) => ({
+    const flooding: ServeRelayed = async (_route, { params }, waiter) => ({
       begin: async () => {
         for (let sent = 0; params['floods'] === true && sent < 40; sent += 1) {
-          leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });
+          waiter.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });
         }
         return reply;
       },
       sendClientBack: () => {},
     });
     const owner = await replica('owner', { serveRelayed: flooding });
-    const asker = await replica('asker');
-    const relay = asker.relay.for('route');
+    const requester = await replica('requester');
+    const relay = requester.relay.for('route');
     const told: string[] = [];
     const behind = client({ backlog: reading.promise, notify: (method) => told.push(method) });
     const slow = relay.relay(ownerAt(owner), { ...RETRY, params: { floods: true } }, behind);
@@ -147,28 +147,28 @@ describe('retries between two replicas', () => {
   });
 
   // Rule relay-9.
-  test('of an asker that reads nothing lose their client', async () => {
-    const taken = Promise.withResolvers<Leg>();
+  test('of an requester that reads nothing lose their client', async () => {
+    const taken = Promise.withResolvers<Waiter>();
     const owner = await replica('owner', {
       unreadTimeoutMs: 300,
-      serveRelayed: async (_route, _request, leg) => ({
+      serveRelayed: async (_route, _request, waiter) => ({
         begin: () => {
-          taken.resolve(leg);
+          taken.resolve(waiter);
           return new Promise((resolve) => {
-            leg.closed.addEventListener('abort', () => resolve(ANSWER));
+            waiter.closed.addEventListener('abort', () => resolve(ANSWER));
           });
         },
         sendClientBack: () => {},
       }),
     });
-    const asker = await replica('asker');
+    const requester = await replica('requester');
     const never = new Promise<void>(() => {});
-    void asker.relay.for('route').relay(ownerAt(owner), RETRY, client({ backlog: never }));
-    const leg = await taken.promise;
+    void requester.relay.for('route').relay(ownerAt(owner), RETRY, client({ backlog: never }));
+    const waiter = await taken.promise;
     for (let sent = 0; sent < 40; sent += 1) {
-      leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });
+      waiter.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });
     }
-    await expect.poll(() => leg.closed.aborted).toBe(true);
+    await expect.poll(() => waiter.closed.aborted).toBe(true);
   });
 
   // Rule relay-2.
@@ -187,9 +187,9 @@ describe('retries between two replicas', () => {
         sendClientBack: () => {},
       }),
     });
-    const asker = await replica('asker');
+    const requester = await replica('requester');
     const newCall = { ...RETRY, requestState: null, inputResponses: null };
-    const outcome = await asker.relay.for('route').relay(ownerAt(owner), newCall, client());
+    const outcome = await requester.relay.for('route').relay(ownerAt(owner), newCall, client());
     expect(outcome).toMatchObject({ type: 'silent', isConfirmed: true });
     expect(served).toBe(1);
   });
@@ -207,24 +207,26 @@ describe('retries between two replicas', () => {
         sendClientBack: () => {},
       }),
     });
-    const asker = await replica('asker');
-    const outcome = await asker.relay.for('route').relay(ownerAt(owner), RETRY, client());
+    const requester = await replica('requester');
+    const outcome = await requester.relay.for('route').relay(ownerAt(owner), RETRY, client());
     expect(outcome).toEqual({ type: 'replied', reply: ANSWER });
     expect(served).toBe(2);
   });
 
   test('go to another process that has the address now, which does not have the call', async () => {
     const owner = await replica('another');
-    const asker = await replica('asker');
-    const outcome = await asker.relay.for('route').relay(ownerAt(owner), RETRY, client());
+    const requester = await replica('requester');
+    const outcome = await requester.relay.for('route').relay(ownerAt(owner), RETRY, client());
     expect(outcome.type).toBe('gone');
   });
 
   test.each(['no address', 'unix:/run/relay', 'https://127.0.0.1:1'])(
     'have no connection to an address that is not one of a relay (%s)',
     async (address) => {
-      const asker = await replica('asker');
-      const outcome = await asker.relay.for('route').relay(ownerAt({ address }), RETRY, client());
+      const requester = await replica('requester');
+      const outcome = await requester.relay
+        .for('route')
+        .relay(ownerAt({ address }), RETRY, client());
       expect(outcome.type).toBe('silent');
     },
   );
@@ -235,11 +237,11 @@ describe('retries between two replicas', () => {
     await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
     stopAfterTest(async () => void mute.close());
     const address = mute.address();
-    const asker = await replica('asker');
+    const requester = await replica('requester');
     const began = performance.now();
     const port = typeof address === 'object' && address?.port;
     const owner = ownerAt({ address: `http://127.0.0.1:${port}` });
-    const outcome = await asker.relay.for('route').relay(owner, RETRY, client());
+    const outcome = await requester.relay.for('route').relay(owner, RETRY, client());
     expect(outcome.type).toBe('silent');
     expect(performance.now() - began).toBeLessThan(5_000);
   });
@@ -277,9 +279,9 @@ describe('a stranger', () => {
         return answering(...args);
       },
     });
-    const asker = await replica('asker');
+    const requester = await replica('requester');
     const tapped = await wire(owner.port);
-    await asker.relay.for('route').relay(ownerAt(tapped), RETRY, client());
+    await requester.relay.for('route').relay(ownerAt(tapped), RETRY, client());
     expect(served).toBe(1);
     const recorded = Buffer.concat(tapped.sent);
     const headEnd = recorded.indexOf('\r\n\r\n') + 4;

@@ -121,7 +121,7 @@ test('two replicas without Redis say at start that each has its own homes', asyn
   const { server } = await countingServer();
   const [a, b] = await replicas(server, 2);
   expect([await call(a, 'count'), await call(b, 'count')].map(text)).toEqual(['1', '1']);
-  expect(await a.saw('gateway.homes_apart')).toHaveLength(1);
+  expect(await a.saw('gateway.sessions_not_shared')).toHaveLength(1);
   expect(await a.saw('gateway.homes')).toMatchObject([{ shared: 'nothing' }]);
 });
 

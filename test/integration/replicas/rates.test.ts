@@ -14,7 +14,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 // Rule admission-9: With `redis`, all replicas count together. While Redis is unavailable, each counts for itself:
 // the limits hold for each of them, and the outage itself refuses no request. Redis holds no names of callers.
 test(
-  'replicas count together in Redis, and each for itself while it is away',
+  'replicas count together in Redis, and each for itself while it is unreachable',
   { tags: ['redis'] },
   async () => {
     const legacy = await legacyServer({ tools: { work: async () => 'done' } });

@@ -42,7 +42,7 @@ test('at another gateway, the call of a killed worker is not waited for', async 
   process.kill(pidOf(gateway, await lastOwner(gateway)), 'SIGKILL');
   await gateway.saw('worker.ended');
   expect(text(await call(other, answersOf(asked, 'Ada')))).toBe('Hello Ada');
-  expect(await other.rungs()).toEqual(['reattach']);
+  expect(await other.recoveries()).toEqual(['reattach']);
 });
 
 test('when a worker is killed, another resumes its parked calls at once', async () => {
@@ -55,7 +55,9 @@ test('when a worker is killed, another resumes its parked calls at once', async 
   const answers = await Promise.all(asked.map((one) => call(gateway, answersOf(one, 'Ada'))));
   expect(answers.map(text)).toEqual(asked.map(() => 'Hello Ada'));
   expect(effects).toHaveLength(asked.length);
-  expect((await gateway.rungs()).filter((rung) => rung === 'reattach')).toHaveLength(lost);
+  expect(
+    (await gateway.recoveries()).filter((recoveredBy) => recoveredBy === 'reattach'),
+  ).toHaveLength(lost);
 });
 
 test('calls of a killed worker that nobody can resume are lost at once', async () => {
@@ -92,7 +94,7 @@ test('a worker that ends is logged and replaced, and its replacement relays', as
     Array.from({ length: 16 }, async () => call(gateway, answersOf(await call(gateway), 'Ada'))),
   );
   expect(answers.map(text)).toEqual(answers.map(() => 'Hello Ada'));
-  expect(await gateway.rungs()).toContain('relay');
+  expect(await gateway.recoveries()).toContain('relay');
   const workers = gateway.named('call.parked').map(({ worker }) => worker);
   expect(new Set(workers)).toEqual(new Set([1, 2]));
 });

@@ -35,13 +35,13 @@ test('a retry on any connection is served, by its worker or by one hop to it', a
   );
   expect(answers.map(text)).toEqual(names.map((name) => `Hello ${name}`));
   expect(effects.toSorted()).toEqual(names.toSorted());
-  const rungs = await gateway.rungs();
+  const recoveries = await gateway.recoveries();
   // The owner logs each retry as served here, and the other worker that it was relayed, once.
-  expect(rungs.filter((rung) => rung === 'here')).toHaveLength(names.length);
-  const relayed = rungs.filter((rung) => rung === 'relay').length;
+  expect(recoveries.filter((recoveredBy) => recoveredBy === 'here')).toHaveLength(names.length);
+  const relayed = recoveries.filter((recoveredBy) => recoveredBy === 'relay').length;
   expect(relayed).toBeGreaterThan(0);
   expect(relayed).toBeLessThan(names.length);
-  expect(rungs).toHaveLength(names.length + relayed);
+  expect(recoveries).toHaveLength(names.length + relayed);
   expect(new Set(gateway.named('call.parked').map(({ worker }) => worker))).toEqual(
     new Set([1, 2]),
   );
@@ -53,7 +53,7 @@ test('without configured keys, all workers seal with one that the primary genera
     Array.from({ length: 12 }, async () => call(gateway, answersOf(await call(gateway), 'Ada'))),
   );
   expect(answers.map(text)).toEqual(answers.map(() => 'Hello Ada'));
-  expect(await gateway.rungs()).toContain('relay');
+  expect(await gateway.recoveries()).toContain('relay');
   expect(gateway.named('gateway.key_ephemeral')).toHaveLength(1);
 });
 
@@ -68,8 +68,8 @@ test('a retry at another gateway reaches the worker that holds its call through 
   expect(answers.map(text)).toEqual(names.map((name) => `Hello ${name}`));
   expect(effects.toSorted()).toEqual(names.toSorted());
   expect(new Set((await gateway.written('call.parked')).map(({ worker }) => worker)).size).toBe(2);
-  expect(await gateway.rungs()).toEqual(names.map(() => 'here'));
-  expect(await other.rungs()).toEqual(names.map(() => 'relay'));
+  expect(await gateway.recoveries()).toEqual(names.map(() => 'here'));
+  expect(await other.recoveries()).toEqual(names.map(() => 'relay'));
 });
 
 test('metrics are the sums over all workers, and do not fall when one ends', async () => {

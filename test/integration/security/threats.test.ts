@@ -213,7 +213,7 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
   test('with garbage in every key makes for a clear error, and others are served', async () => {
     const garbage = [
       'garbage',
-      '{"__proto__":{"epoch":1},"constructor":{"prototype":{}}}',
+      '{"__proto__":{"fencingToken":1},"constructor":{"prototype":{}}}',
       'x'.repeat(1_048_576),
     ];
     const { effects, tools } = greeter();
@@ -228,7 +228,7 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
     const redis = new Redis(url.href);
     stopAfterTest(async () => redis.disconnect());
     for (const [index, value] of garbage.entries()) {
-      for (const kind of ['claim', 'epoch', 'outcome']) {
+      for (const kind of ['claim', 'fencingToken', 'outcome']) {
         await redis.set(`mrtr:fault-tests:{${calls[index]}}:${kind}`, value);
       }
     }

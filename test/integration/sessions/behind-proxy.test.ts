@@ -18,7 +18,7 @@ async function counts(directives: string, gateway: GatewayOverrides = {}) {
   const other = await callTool(url, 'count');
   return {
     counts: [one, other].map(({ response }) => response.result.content[0].text),
-    logged: started.log.named('session.for_each_call'),
+    logged: started.log.named('session.not_reused'),
   };
 }
 

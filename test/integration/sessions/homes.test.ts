@@ -61,7 +61,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
   });
 
   // Rule sessions-2.
-  test.each(['ask', 'ask-unrelated'])(
+  test.each(['ask', 'ask-uncorrelated'])(
     'a question of %s does not change the session',
     async (tool) => {
       const { call } = await stage({ transport });
@@ -118,7 +118,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(textOf(await call('count'))).toBe('4');
   });
 
-  // Rule sessions-15: A home whose session the server has forgotten gets a new one. The log says so, and the next
+  // Rule sessions-15: A home whose session the server has forgotten gets a new one. The gateway logs it, and the next
   // call that asked for log messages gets one from the logger `mrtr-gateway`, once.
   test('a session that the server forgot is replaced, and the caller is told once', async () => {
     const { call, server, gateway } = await stage({ transport });

@@ -30,18 +30,18 @@ async function testbed(overrides: GatewayOverrides = {}) {
 test('a question beside the streams is asked while a call that has just asked on its stream is parked', async () => {
   const { call, answer } = await testbed();
   const onStream = await call('ask');
-  const beside = await call('ask-unrelated');
+  const beside = await call('ask-uncorrelated');
   expect(Object.keys(beside.inputRequests)).toHaveLength(1);
   expect(await answer('ask', onStream)).toBe('Ada 1');
-  expect(await answer('ask-unrelated', beside)).toBe('Ada 2');
+  expect(await answer('ask-uncorrelated', beside)).toBe('Ada 2');
 });
 
 // Rule concurrent-10.
 test('a call does not wait for one that has just asked on its stream, in front of a server that also asks beside them', async () => {
   const clock = new ManualClock();
   const { server, call, answer } = await testbed({ clock });
-  const beside = await advanceUntil(clock, call('ask-unrelated'));
-  await advanceUntil(clock, answer('ask-unrelated', beside));
+  const beside = await advanceUntil(clock, call('ask-uncorrelated'));
+  await advanceUntil(clock, answer('ask-uncorrelated', beside));
   await advanceUntil(clock, call('ask'));
   const calls = () => server.received.filter(({ method }) => method === 'tools/call').length;
   const before = calls();
@@ -54,7 +54,7 @@ test('a call does not wait for one that has just asked on its stream, in front o
 // Rule sessions-26.
 test('a tool that was seen to ask nothing is served while a call of the same caller runs, in front of a server that asks beside the streams', async () => {
   const { server, open, call, answer } = await testbed();
-  await answer('ask-unrelated', await call('ask-unrelated'));
+  await answer('ask-uncorrelated', await call('ask-uncorrelated'));
   await call('count');
   const calls = () => server.received.filter(({ method }) => method === 'tools/call').length;
   const before = calls();

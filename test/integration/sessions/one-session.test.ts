@@ -1,4 +1,4 @@
-/** Servers that can have one session only: a second one is refused, or crashes them. Their callers take turns. */
+/** Servers that can have one session only: a second one is refused, or crashes them. Their calls of different callers run one at a time. */
 import { describe, expect, test, vi } from 'vitest';
 import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
@@ -37,7 +37,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
   // that of the greeting included. Calls, lists and the greetings of other callers wait for their turn as in
   // `sessions.queue`, and a caller does not keep the session with one call after the other. A call that waits for its
   // client does. No call is released (`parking.release`) or left to another process.
-  test('callers take turns, one after the other and at once, and the server has one session', async () => {
+  test('calls of different callers run one at a time, one after the other and at once, and the server has one session', async () => {
     const { server, call, gateway } = await stage({ transport });
     for (const name of NAMES) {
       const { response } = await send(gateway.url, 'server/discover', {}, as(name));
@@ -66,7 +66,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
   });
 
   // Rule sessions-20: A caller whose session ended because another session needed its place gets a new one for its
-  // next call. The log says so (`session.replaced`, `needed`), and the next call that asked for log messages is told
+  // next call. The gateway logs it (`session.replaced`, `needed`), and the next call that asked for log messages is told
   // once.
   test('a caller whose session ended for another one is told once', async () => {
     const { call, gateway } = await stage({ transport });
@@ -138,10 +138,10 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
 
   // Rule sessions-22: A server that refuses a session beside the only other one, and accepts it alone, is served with one
   // from then on, as is one that twice breaks connections and loses its other sessions when another one opens, and that
-  // never had two. The log says so (`upstream.one_session`). A server that says it is busy (429, 503) must refuse twice in a
+  // never had two. The gateway logs it (`upstream.one_session`). A server that says it is busy (429, 503) must refuse twice in a
   // row, and reply in the other session meanwhile. A session that is refused while the gateway has one of its own
   // there, such as that of the greeting, is opened again when that has ended.
-  test('a server that refuses a second session is served with one, and the log says so', async () => {
+  test('a server that refuses a second session is served with one, and the gateway logs it', async () => {
     const { call, gateway } = await stage({ transport, secondSession: 'refused' }, {});
     for (const name of [...NAMES, ...NAMES]) expect(textOf(await call(name, 'count'))).toBe('1');
     expect(gateway.log.named('upstream.one_session')).toEqual([{ route: 'mcp', cause: 'refused' }]);

@@ -11,7 +11,7 @@ import {
 const KEY = { kid: 'test', key: Buffer.alloc(32, 7).toString('base64url') };
 const TASKS = { ask: { taskSupport: 'required' } } as const;
 
-/** A task that asks, and whose stream the gateway has let go of. */
+/** A task that asks, and whose stream the gateway has released. */
 async function releasedTask(options: LegacyServerOptions, ttlMs = 60_000) {
   const legacy = await LegacyServer.start({
     tools: { ask: async (call) => askName(call) },

@@ -57,7 +57,7 @@ describe('a stream that breaks behind an event with an id', () => {
 
   // Rule resumption-3 (2025-11-25 transports, "Sending Messages to the Server"): The first try waits as long
   // as the server said in `retry:`, else half a second; there are five, 1, 2, 4 and 8 seconds apart, and none earlier than the
-  // server said, when it is away, is busy, or says 409 (it has not noticed yet that the stream before is gone). A server
+  // server said, when it is unreachable, is busy, or says 409 (it has not noticed yet that the stream before is gone). A server
   // that goes on breaking off is resumed at that pace for as long as the call may take, or until resumption-9 ends it.
   test.each([
     ['as the server wants', 'retry: 7000\n', 7],

@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest';
 import { sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import { BroadcastDetector } from '../../../src/upstream/discovery/broadcast-detector.ts';
-import { HeldHeads } from '../../../src/upstream/quirks/held-heads.ts';
+import { DeferredHeaders } from '../../../src/upstream/quirks/deferred-headers.ts';
 import { HttpClient } from '../../../src/upstream/http/client.ts';
 import { TaskCall } from '../../../src/upstream/session/tasks/task-call.ts';
 import { StreamableHttpTransport } from '../../../src/upstream/transport/streamable-http.ts';
@@ -24,7 +24,7 @@ const SESSION = { sessionId: sessionId('session'), revision: '2025-11-25' } as c
 /** Transports of one server, first at an address where nobody is, then at another one. */
 async function vanished() {
   const clock = new ManualClock();
-  const heldHeads = new HeldHeads();
+  const deferredHeaders = new DeferredHeaders();
   const told: string[] = [];
   const note: Pick<TransportListener, 'resumed' | 'standaloneOpened' | 'standaloneResumed'> = {
     resumed: () => void told.push('resumed'),
@@ -39,7 +39,7 @@ async function vanished() {
     const http = new HttpClient(options, clock);
     stopAfterTest(() => http.close());
     const transport = new StreamableHttpTransport(http, listener, clock, {
-      heldHeads,
+      deferredHeaders,
       random: () => 0,
     });
     transport.join(SESSION);

@@ -101,7 +101,7 @@ describe('ids', () => {
     const server = await legacyServer(done);
     const owner = { profile: EMPTY_PROFILE, clientInfo: null, headers: {} };
     const point = { sessionId: sessionId('session-1'), revision: '2025-11-25' } as const;
-    const session = await upstreamOf(server, HTTP).adoptSession(owner, point);
+    const session = await upstreamOf(server, HTTP).resumeSession(owner, point);
     const others = await open(upstreamOf(server, HTTP));
     await others.request('ping', {}, {});
     await session.request('ping', {}, {});

@@ -24,7 +24,7 @@ export class Checker {
   /** Calls whose clients do not come back. */
   readonly #left = new Set<string>();
   readonly #holders = new Map<string, string>();
-  readonly #epochs = new Map<string, number>();
+  readonly #fencingTokens = new Map<string, number>();
   readonly #outcomes = new Map<string, string>();
   /** Where the calls are whose clients have a question to answer. */
   readonly #parked = new Map<string, string>();
@@ -40,17 +40,20 @@ export class Checker {
   }
 
   /** Law 1: a home has one holder for each token, and tokens only grow. */
-  claimed({ key, epoch, owner }: StoredClaim, hasLostData: boolean): void {
+  claimed({ key, fencingToken, owner }: StoredClaim, hasLostData: boolean): void {
     if (hasLostData) return;
-    const at = `${key} ${epoch}`;
+    const at = `${key} ${fencingToken}`;
     const holder = this.#holders.get(at);
     if (holder !== undefined && holder !== owner) {
-      this.break(1, `${key} has two holders with the token ${epoch}: ${holder} and ${owner}`);
+      this.break(
+        1,
+        `${key} has two holders with the token ${fencingToken}: ${holder} and ${owner}`,
+      );
     }
     this.#holders.set(at, owner);
-    const last = this.#epochs.get(key) ?? 0;
-    if (epoch < last) this.break(1, `${key} has the token ${epoch} after ${last}`);
-    this.#epochs.set(key, Math.max(last, epoch));
+    const last = this.#fencingTokens.get(key) ?? 0;
+    if (fencingToken < last) this.break(1, `${key} has the token ${fencingToken} after ${last}`);
+    this.#fencingTokens.set(key, Math.max(last, fencingToken));
   }
 
   /** Law 7: what does not change is not kept again and again, and what changes much not each time. */

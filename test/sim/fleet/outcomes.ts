@@ -81,7 +81,7 @@ export function checkReconnects(
   { entries }: Journal,
   violate: Violate,
 ): void {
-  // Who lets go of each call opens the stream with each retry.
+  // Who releases each call opens the stream with each retry.
   if (gateway.release !== 'never') return;
   const opened = new Map<string, number[]>();
   for (const { what, stream, session, by, atMs } of entries) {

@@ -121,7 +121,7 @@ export class Strikes {
     }
     this.#note();
     this.#parts.tell(`restart: ${replica.place}`);
-    // It does not start if the store is away for too long.
+    // It does not start if the store is unreachable for too long.
     replica.start().catch(() => {});
   }
 

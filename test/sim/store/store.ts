@@ -19,7 +19,7 @@ interface Change {
 /** A claim that was made or renewed. */
 export interface StoredClaim {
   readonly key: string;
-  readonly epoch: number;
+  readonly fencingToken: number;
   readonly owner: string;
 }
 
@@ -27,7 +27,7 @@ const SECOND_MS = 1_000;
 const OK = '+OK';
 const WRONG_TYPE = '-WRONGTYPE Operation against a key holding the wrong kind of value';
 const NOT_A_NUMBER = '-ERR value is not an integer or out of range';
-const EPOCH = /^{"epoch":(\d+),"owner":/;
+const FENCING_TOKEN = /^{"fencingToken":(\d+),"owner":/;
 /** So far back a fail-over can fall, in changes. */
 const MOST_CHANGES = 10_000;
 
@@ -149,35 +149,35 @@ export class Store {
 
   #claim(
     key: string,
-    epochKey: string,
+    fencingTokenKey: string,
     [owner = '', ttl = '', old = '']: readonly string[],
   ): Reply {
     const ttlMs = Number(ttl);
     const existing = this.#text(key);
-    let epoch: number;
+    let fencingToken: number;
     if (existing !== null && (old === '' || existing !== old)) {
-      const mine = EPOCH.exec(existing)?.[1];
+      const mine = FENCING_TOKEN.exec(existing)?.[1];
       if (mine === undefined || existing !== claimText(mine, owner)) {
         return [0, Buffer.from(existing)];
       }
-      epoch = Number(mine);
+      fencingToken = Number(mine);
     } else {
-      epoch = this.#increment(epochKey);
+      fencingToken = this.#increment(fencingTokenKey);
     }
-    this.#set(key, Buffer.from(claimText(epoch, owner)), ttlMs);
-    const leftMs = this.#leftMs(epochKey);
+    this.#set(key, Buffer.from(claimText(fencingToken, owner)), ttlMs);
+    const leftMs = this.#leftMs(fencingTokenKey);
     // A number that was only counted up stays as long as it did; one that has no end, like a new one, gets its end here.
-    if (leftMs === -2) this.#set(epochKey, Buffer.from(String(epoch)), ttlMs * 2);
-    else if (leftMs < ttlMs * 2) this.#expire(epochKey, ttlMs * 2);
-    this.onClaim({ key, epoch, owner });
-    return [1, epoch];
+    if (leftMs === -2) this.#set(fencingTokenKey, Buffer.from(String(fencingToken)), ttlMs * 2);
+    else if (leftMs < ttlMs * 2) this.#expire(fencingTokenKey, ttlMs * 2);
+    this.onClaim({ key, fencingToken, owner });
+    return [1, fencingToken];
   }
 
   #release(key: string, [owner = '', wanted = '']: readonly string[]): Reply {
     const existing = this.#text(key);
     if (existing === null) return 0;
-    const epoch = wanted === '' ? (EPOCH.exec(existing)?.[1] ?? '') : wanted;
-    return existing === claimText(epoch, owner) && this.#delete(key) ? 1 : 0;
+    const fencingToken = wanted === '' ? (FENCING_TOKEN.exec(existing)?.[1] ?? '') : wanted;
+    return existing === claimText(fencingToken, owner) && this.#delete(key) ? 1 : 0;
   }
 
   #push(key: string, [text = '', most = '', mostBytes = '', ttl = '']: readonly string[]): Reply {
@@ -274,6 +274,6 @@ export class Store {
   }
 }
 
-function claimText(epoch: number | string, owner: string): string {
-  return `{"epoch":${epoch},"owner":${owner}}`;
+function claimText(fencingToken: number | string, owner: string): string {
+  return `{"fencingToken":${fencingToken},"owner":${owner}}`;
 }

@@ -31,7 +31,7 @@ const POINTER: Pointer = {
   issuedAtSeconds: 0,
   callId: callId('theirs'),
   round: 1,
-  owner: { id: 'dead', boot: 'dead' },
+  owner: { id: 'dead', instance: 'dead' },
   route: 'route',
   method: 'tools/call',
   target: 'greet',
@@ -103,7 +103,10 @@ test('a call that another replica had is taken over, and counts', async () => {
   const { calls, server, asking } = await fullProcess();
   const profile = { ...FIRST.profile, roots: true };
   const retry = (inputResponses: JsonObject) =>
-    calls.serve({ ...FIRST, profile, inputResponses, requestState: THEIRS }, waitingClient().leg);
+    calls.serve(
+      { ...FIRST, profile, inputResponses, requestState: THEIRS },
+      waitingClient().waiter,
+    );
   const asked = retry({});
   await settled();
   server.says.resumed();
@@ -124,7 +127,7 @@ test('a call whose client waits over a replica that stops is not ended, and coun
   const requestState = requestStateOf(parked);
   const handle = await calls.serveRelayed(
     { ...FIRST, inputResponses, requestState },
-    waitingClient().leg,
+    waitingClient().waiter,
   );
   const reply = handle?.begin();
   const working = server.says;
@@ -137,7 +140,7 @@ test('a call whose client waits over a replica that stops is not ended, and coun
   expect(reasonOf(await asking())).toBe('too_many_parked_calls');
   const later = calls.serve(
     { ...FIRST, inputResponses: null, requestState: requestStateOf(sentBack) },
-    waitingClient().leg,
+    waitingClient().waiter,
   );
   working.replied({ result: RESULT });
   expect(await later).toMatchObject({ result: RESULT });

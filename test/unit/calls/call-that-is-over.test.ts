@@ -18,7 +18,7 @@ async function makeCall({ call, retry, server, clock }: CallsTestbed) {
   const { reply } = call();
   await settled();
   server.asks(1);
-  clock.advance(LIMITS.gatherWindowMs);
+  clock.advance(LIMITS.batchWindowMs);
   const asked: CallReply = await reply;
   const given = answer();
   const retried = retry(asked, { 'elicitation-1': given });

@@ -4,12 +4,12 @@ import { CallsElsewhere } from '../../../src/calls/elsewhere.ts';
 import type { CallServices } from '../../../src/calls/call/data.ts';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import type { RelayOutcome } from '../../../src/model/relay.ts';
-import { legWithoutNotifications } from '../../../src/model/request.ts';
+import { waiterWithoutNotifications } from '../../../src/model/request.ts';
 import type { PointerOwner } from '../../../src/seal/pointer.ts';
 import { FIRST } from '../../fixtures/calls-testbed.ts';
 import { ManualClock, advanceUntil } from '../../fixtures/manual-clock.ts';
 
-const HOLDER: PointerOwner = { id: 'holder', boot: 'holder' };
+const HOLDER: PointerOwner = { id: 'holder', instance: 'holder' };
 const REPLIED: RelayOutcome = {
   type: 'replied',
   reply: { kind: 'result', result: { content: [] } },
@@ -29,8 +29,8 @@ function serve(outcomes: RelayOutcome[], holders: (PointerOwner | null)[] = []) 
     relay: async () => outcomes[relayed++] ?? REPLIED,
     sendClientsBack: () => {},
   };
-  const leg = legWithoutNotifications();
-  const reply = new CallsElsewhere(services, relay).serve(Promise.resolve(HOLDER), FIRST, leg);
+  const waiter = waiterWithoutNotifications();
+  const reply = new CallsElsewhere(services, relay).serve(Promise.resolve(HOLDER), FIRST, waiter);
   return { reply: advanceUntil(clock, reply), relayed: () => relayed };
 }
 
@@ -82,8 +82,8 @@ test('a call is made here while nobody can say where its home is', async () => {
     clock: new ManualClock(),
     log: { event: (name: string) => events.push(name) },
   } as unknown as CallServices;
-  const leg = legWithoutNotifications();
+  const waiter = waiterWithoutNotifications();
   const away = Promise.reject(new DirectoryUnavailable('timeout', 'Redis does not respond'));
-  expect(await new CallsElsewhere(services, null).serve(away, FIRST, leg)).toBeNull();
+  expect(await new CallsElsewhere(services, null).serve(away, FIRST, waiter)).toBeNull();
   expect(events).toEqual(['session.home_unknown']);
 });

@@ -28,7 +28,7 @@ async function askedCall(options: Partial<CallsOptions> = {}) {
   const first = testbed.call();
   await settled();
   server.asks(7);
-  clock.advance(LIMITS.gatherLimitMs);
+  clock.advance(LIMITS.batchLimitMs);
   return { ...testbed, asked: await first.reply };
 }
 
@@ -49,7 +49,7 @@ function retryOfTask(
     learned: () => {},
   };
   const requestState = requestStateOf(asked);
-  return calls.serve({ ...FIRST, inputResponses, requestState, task }, waitingClient().leg);
+  return calls.serve({ ...FIRST, inputResponses, requestState, task }, waitingClient().waiter);
 }
 
 // Rule promoted-17: The call of a task lives as long as the task, however long it was parked before, and whichever replica
@@ -73,7 +73,7 @@ test('a call that another replica resumes late in the life of its task is not ov
   const sealer = openSealer();
   const dead = await askedCall({ sealer, leaveWhenParked: () => true });
   const endsAtMs = dead.clock.now() + DAY_MS;
-  const heir = await askedCall({ sealer, replica: { id: 'heir', boot: 'heir' } });
+  const heir = await askedCall({ sealer, replica: { id: 'heir', instance: 'heir' } });
   heir.clock.advance(DAY_MS - 60_000);
   const reply = retryOfTask(heir, dead.asked, ANSWER, endsAtMs);
   await settled();

@@ -24,7 +24,7 @@ test('a client that leaves while its tool is looked up leaves no call behind', a
       return true;
     },
   });
-  const reply = await call(client.leg).reply;
+  const reply = await call(client.waiter).reply;
   expect(reply).toMatchObject({ failure: { error: { data: { reason: 'cancelled' } } } });
   expect(capacity.running).toBe(0);
   expect(clock.pending).toBe(0);
@@ -36,7 +36,7 @@ test('between the effect that posts an answer and the session there is one funct
   const { reply } = call();
   await settled();
   server.asks(1);
-  clock.advance(LIMITS.gatherWindowMs);
+  clock.advance(LIMITS.batchWindowMs);
   const asked = await reply;
   const retried = retry(asked, { 'elicitation-1': { action: 'accept', content: {} } });
   await settled();
@@ -54,28 +54,31 @@ describe('a question that comes before the response to its call, which a busy se
     const begun = Promise.withResolvers<void>();
     server.accepted = begun.promise;
     const notified: string[] = [];
-    const leg = { ...waitingClient().leg, notify: (method: string) => void notified.push(method) };
-    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, leg);
+    const waiter = {
+      ...waitingClient().waiter,
+      notify: (method: string) => void notified.push(method),
+    };
+    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, waiter);
     await settled();
     server.asks(1);
     await settled();
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     server.says.notified('notifications/progress', { progress: 50 });
     expect(notified).toEqual(['notifications/progress']);
     begun.resolve();
     await settled();
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     expect(requestStateOf(await reply)).toEqual(expect.any(String));
   });
 
   test('waits for 50 ms at most', async () => {
     const { calls, server, clock } = callsTestbed();
     server.accepted = new Promise(() => {});
-    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, waitingClient().leg);
+    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, waitingClient().waiter);
     await settled();
     server.asks(1);
     clock.advance(50);
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     expect(requestStateOf(await reply)).toEqual(expect.any(String));
   });
 
@@ -97,11 +100,11 @@ describe('a question that comes before the response to its call, which a busy se
     await settled();
     server.asks(1);
     await settled();
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     server.keepsEvents();
     begun.resolve();
     await settled();
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     await reply;
     const points = pointers.map(({ continuation }) => continuation?.resume?.lastEventId ?? null);
     expect(points).toEqual([reattach ? 'event' : null]);
@@ -111,13 +114,13 @@ describe('a question that comes before the response to its call, which a busy se
     const { calls, server, clock } = callsTestbed();
     const begun = Promise.withResolvers<void>();
     server.accepted = begun.promise;
-    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, waitingClient().leg);
+    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, waitingClient().waiter);
     await settled();
     server.asks(1);
     server.says.withdrawn(serverRequestId(1));
     begun.resolve();
     await settled();
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     server.replies();
     expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
   });
@@ -127,14 +130,14 @@ test.each([null, 'fifty'])(
   'a question with the id of one that the server took back is asked (progress token: %j)',
   async (progressToken) => {
     const { calls, server, clock } = callsTestbed();
-    const reply = calls.serve({ ...FIRST, progressToken }, waitingClient().leg);
+    const reply = calls.serve({ ...FIRST, progressToken }, waitingClient().waiter);
     await settled();
     server.asks(1);
     await settled();
     server.says.withdrawn(serverRequestId(1));
     server.asks(1);
     await settled();
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     expect(requestStateOf(await reply)).toEqual(expect.any(String));
   },
 );
@@ -145,7 +148,7 @@ test('a question that is taken back while the answer that came before it is on i
     mayReplay: () => true,
   });
   const inputResponses = { name: { action: 'accept', content: {} } };
-  const reply = calls.serve({ ...FIRST, inputResponses }, waitingClient().leg);
+  const reply = calls.serve({ ...FIRST, inputResponses }, waitingClient().waiter);
   await settled();
   const id = serverRequestId('name');
   const schema = { type: 'object', properties: {} };
@@ -169,7 +172,7 @@ describe.each([null, 'fifty'])(
     const asking = async () => {
       const testbed = callsTestbed();
       const client = waitingClient();
-      const reply = testbed.calls.serve({ ...FIRST, progressToken }, client.leg);
+      const reply = testbed.calls.serve({ ...FIRST, progressToken }, client.waiter);
       await settled();
       return { ...testbed, client, reply };
     };
@@ -179,7 +182,7 @@ describe.each([null, 'fifty'])(
       for (let id = 1; id <= LIMITS.maxOpenQuestions + 1; id += 1) server.asks(id);
       await settled();
       expect(server.did.slice(2)).toEqual([`respond ${LIMITS.maxOpenQuestions + 1}`]);
-      clock.advance(LIMITS.gatherWindowMs);
+      clock.advance(LIMITS.batchWindowMs);
       const shown = Object.keys(inputRequestsOf(await reply));
       expect(shown).toHaveLength(LIMITS.maxShownQuestions);
     });
@@ -199,12 +202,12 @@ describe.each([null, 'fifty'])(
         const { server, calls, clock, reply } = testbed;
         server.asks(1);
         await settled();
-        clock.advance(LIMITS.gatherWindowMs);
+        clock.advance(LIMITS.batchWindowMs);
         const inputResponses = { 'elicitation-1': { action: 'accept', content: {} } };
         const requestState = requestStateOf(await reply);
         const client = waitingClient();
         const retry = { ...FIRST, progressToken, inputResponses, requestState };
-        const retried = calls.serve(retry, client.leg);
+        const retried = calls.serve(retry, client.waiter);
         await settled();
         server.asks(2);
         return { ...testbed, client, retried };
@@ -232,7 +235,7 @@ describe.each([null, 'fifty'])(
       const directory: Partial<Directory> = { holderOf: () => asked.promise };
       const { server, calls } = callsTestbed({ directory: directory as Directory });
       const client = waitingClient();
-      void calls.serve({ ...FIRST, progressToken }, client.leg);
+      void calls.serve({ ...FIRST, progressToken }, client.waiter);
       await settled();
       client.leave();
       server.asks(1);

@@ -20,7 +20,7 @@ async function parkedCall(options: Parameters<typeof callsTestbed>[0] = {}) {
   await settled();
   server.keepsEvents();
   server.asks(7);
-  clock.advance(LIMITS.gatherWindowMs);
+  clock.advance(LIMITS.batchWindowMs);
   return { ...testbed, asked: await reply };
 }
 
@@ -51,7 +51,7 @@ describe('a parked call whose process stops', () => {
   test('is kept as long as the drain allows, and then cancelled, where no process may resume it', async () => {
     const parked = await parkedCall({ reattach: false });
     await expectKeptAndCancelled(parked);
-    const ms = LIMITS.gatherWindowMs;
+    const ms = LIMITS.batchWindowMs;
     expect(parked.named('call.ended')).toMatchObject([
       { end: 'lost', errorType: 'lost', ms, workMs: ms },
     ]);
@@ -99,7 +99,7 @@ describe('a released call whose process stops', () => {
 function storeThat(keep: Directory['keep']): Directory {
   const store: Partial<Directory> = {
     up: true,
-    claim: async () => ({ type: 'claimed', epoch: 1 }),
+    claim: async () => ({ type: 'claimed', fencingToken: 1 }),
     release: async () => {},
     keep,
   };
@@ -138,7 +138,7 @@ describe('a call that the server has ended before its client came back', () => {
 
   // Rule drain-4.
   test('is kept as long as the drain allows if the store did not take its outcome', async () => {
-    const { calls } = await endedCall(() => Promise.reject(new Error('the store is away')));
+    const { calls } = await endedCall(() => Promise.reject(new Error('the store is unreachable')));
     expect(calls.callsOnlyHere).toBe(1);
   });
 });

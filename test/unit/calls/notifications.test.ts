@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Notifications, type ListeningLeg } from '../../../src/calls/notifications.ts';
+import { Notifications, type ListeningWaiter } from '../../../src/calls/notifications.ts';
 import type { JsonObject } from '../../../src/protocol/json.ts';
 import { unknownMembers } from '../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../fixtures/wire/official-schema.ts';
 
 type Heard = { method: string; params: JsonObject };
 
-function listener(wants: Partial<ListeningLeg['request']> = {}): {
+function listener(wants: Partial<ListeningWaiter['request']> = {}): {
   heard: Heard[];
-  who: ListeningLeg;
+  who: ListeningWaiter;
 } {
   const heard: Heard[] = [];
-  const leg = {
+  const waiter = {
     notify: (method: string, params: JsonObject) => heard.push({ method, params }),
     closed: new AbortController().signal,
   };
-  return { heard, who: { leg, request: { progressToken: null, logLevel: null, ...wants } } };
+  return { heard, who: { waiter, request: { progressToken: null, logLevel: null, ...wants } } };
 }
 
 const progress = 'notifications/progress';

@@ -18,7 +18,7 @@ const ACCEPT = { 'elicitation-1': { action: 'accept', content: {} } };
 async function plainCall(options: Parameters<typeof callsTestbed>[0] = {}) {
   const testbed = callsTestbed(options);
   const client = waitingClient();
-  const { reply } = testbed.call(client.leg);
+  const { reply } = testbed.call(client.waiter);
   await settled();
   expect(testbed.capacity.running).toBe(1);
   const expectNothingLeft = () => {
@@ -90,7 +90,7 @@ describe('a call that never asked', () => {
   test('parks when the server asks', async () => {
     const { server, reply, retry, clock, calls, expectNothingLeft } = await plainCall();
     server.asks(7);
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     const asked = await reply;
     expect(asked).toMatchObject({ result: { resultType: 'input_required' } });
     expect(calls.parked).toBe(1);
@@ -106,7 +106,7 @@ describe('a call that never asked', () => {
   test('asks for URLs when the server ends it with -32042, and is made again after the visit', async () => {
     const { server, retry, clock, calls, capacity } = callsTestbed();
     const profile = { ...FIRST.profile, elicitationUrl: true };
-    const reply = calls.serve({ ...FIRST, profile }, waitingClient().leg);
+    const reply = calls.serve({ ...FIRST, profile }, waitingClient().waiter);
     await settled();
     const elicitations = [
       { mode: 'url', message: 'Visit', url: 'https://a.example', elicitationId: 'e' },
@@ -224,7 +224,7 @@ describe('retries that wait at one call', () => {
   test('are sixteen at most; a further one gets an error that it can be sent again after', async () => {
     const { server, reply, retry, clock } = await plainCall();
     server.asks(7);
-    clock.advance(LIMITS.gatherWindowMs);
+    clock.advance(LIMITS.batchWindowMs);
     const asked = await reply;
     const waiting = Array.from({ length: 16 }, () => retry(asked, ACCEPT));
     await settled();

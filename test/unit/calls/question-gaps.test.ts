@@ -1,4 +1,4 @@
-/** For how long questions are gathered: a moment, and more or less for a tool that was seen to ask before. */
+/** For how long questions are batched: a moment, and more or less for a tool that was seen to ask before. */
 import { describe, expect, test, vi } from 'vitest';
 import {
   callsTestbed,
@@ -24,8 +24,8 @@ function asking(times: number, gapMs: number) {
 function route() {
   const limits = {
     ...LIMITS,
-    gatherWindowMs: WINDOW_MS,
-    gatherLimitMs: LIMIT_MS,
+    batchWindowMs: WINDOW_MS,
+    batchLimitMs: LIMIT_MS,
     maxShownQuestions: 16,
     maxOpenQuestions: 16,
   };
@@ -95,7 +95,7 @@ describe('questions of a call', () => {
     await call(1, 0);
     for (const wanted of [{ progressToken: 'mine' }, { logLevel: 'info' }]) {
       const notify = vi.fn();
-      const reply = calls.serve({ ...FIRST, ...wanted }, { ...waitingClient().leg, notify });
+      const reply = calls.serve({ ...FIRST, ...wanted }, { ...waitingClient().waiter, notify });
       await settled();
       server.asks(10);
       clock.advance(0);

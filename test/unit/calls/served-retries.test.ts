@@ -20,7 +20,7 @@ import {
 
 const ACCEPT = { 'elicitation-1': { action: 'accept', content: {} } };
 const LATE_MS = 7_000;
-const HEIR = { id: 'heir', boot: 'heir' };
+const HEIR = { id: 'heir', instance: 'heir' };
 const HELD = { ...LIMITS, maxHoldMs: 100 };
 
 /** A call that has asked its client. Its server keeps the stream. */
@@ -30,7 +30,7 @@ async function askedCall(options: Partial<CallsOptions> = {}) {
   const { reply } = testbed.call();
   await settled();
   testbed.server.asks(1);
-  testbed.clock.advance(LIMITS.gatherWindowMs);
+  testbed.clock.advance(LIMITS.batchWindowMs);
   return { ...testbed, asked: await reply };
 }
 
@@ -73,8 +73,8 @@ const idleElsewhere = async (options: Partial<CallsOptions>) => (await heldCall(
 
 const resumed = ({ named }: CallsTestbed) =>
   named('call.resumed').map((line) => {
-    const { rung, waitedMs } = line as { rung: string; waitedMs?: number };
-    return waitedMs === undefined ? rung : [rung, waitedMs];
+    const { recoveredBy, waitedMs } = line as { recoveredBy: string; waitedMs?: number };
+    return waitedMs === undefined ? recoveredBy : [recoveredBy, waitedMs];
   });
 
 // Rule metrics-6: Each retry that is served is logged (`call.resumed`) and counted (`mrtr_gateway_resumes_total`) once by each replica
@@ -145,7 +145,7 @@ describe('a retry that is served here', () => {
 test('a call whose client never visits its URLs was not resumed', async () => {
   const testbed = callsTestbed();
   const profile = { ...FIRST.profile, elicitationUrl: true };
-  const reply = testbed.calls.serve({ ...FIRST, profile }, waitingClient().leg);
+  const reply = testbed.calls.serve({ ...FIRST, profile }, waitingClient().waiter);
   await settled();
   const elicitation = {
     mode: 'url',
@@ -178,12 +178,12 @@ describe('a retry that resumes the stream of another replica', () => {
     testbed.server.replies();
     expect(await reply).toMatchObject({ result: RESULT });
     expect(resumed(testbed)).toEqual([['reattach', LATE_MS]]);
-    expect(testbed.named('audit')).toMatchObject([{ rung: 'reattach', waitedMs: LATE_MS }]);
+    expect(testbed.named('audit')).toMatchObject([{ recoveredBy: 'reattach', waitedMs: LATE_MS }]);
   });
 
   test.each([
     ['parked', parkedElsewhere, ACCEPT],
-    ['idle', idleElsewhere, {}],
+    ['runningDetached', idleElsewhere, {}],
   ])(
     'is logged when a %s call ends at once, and nothing was answered',
     async (_, last, answers) => {
@@ -261,7 +261,7 @@ describe('a retry that could make its call again', () => {
   test('does not for a client that leaves while the owner is looked for, and the next one does', async () => {
     const { promise: isAlive, resolve: tell } = Promise.withResolvers<boolean>();
     const directory: Partial<Directory> = {
-      claim: async () => ({ type: 'claimed', epoch: 1 }),
+      claim: async () => ({ type: 'claimed', fencingToken: 1 }),
       release: async () => {},
       isAlive: () => isAlive,
       kept: async () => null,
@@ -269,8 +269,8 @@ describe('a retry that could make its call again', () => {
     };
     const options = { mayReplay: async () => true, directory: directory as Directory };
     const testbed = await heirOf(parkedElsewhere, options);
-    const { leg, leave } = waitingClient();
-    const left = testbed.retry(testbed.last, ACCEPT, leg);
+    const { waiter, leave } = waitingClient();
+    const left = testbed.retry(testbed.last, ACCEPT, waiter);
     await settled();
     const details = { mayHaveActed: true };
     testbed.server.says.lost(new UpstreamFailure('upstream_unavailable', 'gone', details));
@@ -292,7 +292,7 @@ describe('a retry that could make its call again', () => {
     const inputResponses = { 'elicitation-1': 'ill-formed' };
     const requestState = requestStateOf(testbed.last);
     const request = { ...FIRST, inputResponses, requestState, task };
-    const reply = await testbed.calls.serve(request, waitingClient().leg);
+    const reply = await testbed.calls.serve(request, waitingClient().waiter);
     expect(reply).toMatchObject({ kind: 'failed' });
     const loggedBefore = [...testbed.logged];
     testbed.clock.advance(LIMITS.callTtlMs);

@@ -25,7 +25,7 @@ describe('the metrics of docs/operations.md', () => {
     expect(described.sort()).toEqual((await ownMetrics()).sort());
   });
 
-  test('have the rungs and the reasons as labels that are counted', () => {
+  test('have the recoveries and the reasons as labels that are counted', () => {
     const reasons = tableWith(DOCUMENT, 'Reason', 'Means').rows.flatMap(([cell]) => codesIn(cell));
     expect(reasons).toEqual([...INVALID_REQUEST_STATE_REASONS]);
   });

@@ -141,8 +141,8 @@ describe('a defect of ours', () => {
   // Rule responses-5.
   test('in a response that has begun cuts it, and the process goes on', async () => {
     const { post, log, openResponses } = await served({
-      call: async (_request, leg) => {
-        leg.notify('notifications/message', { level: 'info', data: 'begun' });
+      call: async (_request, waiter) => {
+        waiter.notify('notifications/message', { level: 'info', data: 'begun' });
         return DONE;
       },
       published: () => {

@@ -92,14 +92,14 @@ test('the lines of a round are written after what is being done, and before any 
       .split('\n')
       .map((line) => (JSON.parse(line) as { readonly event: string }).event);
   log.event('call.parked', { ...call, round: 1, questions: 1 });
-  log.event('call.settled', { ...call, round: 1 });
+  log.event('call.result_ready', { ...call, round: 1 });
   await Promise.resolve();
   expect(pieces).toEqual([]);
   // A request over an idle connection is sent in the next turn.
   await new Promise((resolve) => setImmediate(resolve));
   expect(pieces).toEqual([]);
   await new Promise((resolve) => setImmediate(resolve));
-  expect(pieces.map(eventsIn)).toEqual([['call.parked', 'call.settled']]);
+  expect(pieces.map(eventsIn)).toEqual([['call.parked', 'call.result_ready']]);
   log.event('call.parked', { ...call, round: 2, questions: 1 });
   log.event('gateway.stopped', { code: 0 });
   expect(eventsIn(pieces[1])).toEqual(['call.parked', 'gateway.stopped']);

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { observeRelay, observeRelayed } from '../../../src/routes/observed-relay.ts';
 import type { RelayedHandle } from '../../../src/model/relay.ts';
-import { legWithoutNotifications, type EdgeRequest } from '../../../src/model/request.ts';
+import { waiterWithoutNotifications, type EdgeRequest } from '../../../src/model/request.ts';
 import type { Span, Tracer } from '../../../src/ops/tracing.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
@@ -22,7 +22,7 @@ function spanOf() {
   return { span, ends };
 }
 
-const OWNER = { id: 'one', boot: 'one' };
+const OWNER = { id: 'one', instance: 'one' };
 const DEFECT = new TypeError('oops');
 
 // Rule traces-7: The span of a hop between replicas ends on both sides, also if the hop fails by a defect, or the client leaves.
@@ -33,7 +33,9 @@ describe('the span of a hop', () => {
     const relay = { relay: () => Promise.reject(DEFECT), sendClientsBack: () => {} };
     const observed = observeRelay('mcp', relay, new ManualClock(), log);
     const request = { span } as unknown as EdgeRequest;
-    await expect(observed?.relay(OWNER, request, legWithoutNotifications())).rejects.toBe(DEFECT);
+    await expect(observed?.relay(OWNER, request, waiterWithoutNotifications())).rejects.toBe(
+      DEFECT,
+    );
     expect(ends).toEqual(['failed']);
     expect(log.named('relay.hop')).toMatchObject([{ replica: 'one', outcome: 'failed' }]);
   });
@@ -46,7 +48,7 @@ describe('the span of a hop', () => {
     const tracer = { start: () => span } as unknown as Tracer;
     const serve = observeRelayed(handle, tracer);
     const request = { hop: {} } as unknown as EdgeRequest;
-    const outcome = serve('mcp', request, legWithoutNotifications(closed.signal));
+    const outcome = serve('mcp', request, waiterWithoutNotifications(closed.signal));
     return { ends, outcome };
   };
   const begun = (reply: ReturnType<RelayedHandle['begin']>) => async () => ({

@@ -47,7 +47,7 @@ function claimsOf(messages: readonly string[], withRequests: boolean) {
   const { route, method, target, digest, principal } = request;
   return {
     ...{ v: 2, mode: 'park', aud: 'fleet-a', rt: route, c: pointer.callId, n: 1 },
-    ...{ o: { id: 'replica-1', boot: 'b7f0' }, iat: NOW_SECONDS, exp: NOW_SECONDS + 60 },
+    ...{ o: { id: 'replica-1', instance: 'b7f0' }, iat: NOW_SECONDS, exp: NOW_SECONDS + 60 },
     ...{ p: principal, m: method, t: target, d: digest },
     cont: {
       b: NOW_SECONDS * 1000,

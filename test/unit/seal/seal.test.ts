@@ -25,7 +25,7 @@ describe('an unchanged requestState', () => {
 
   test('works for an owner without an address and for a caller without identity', () => {
     const { seal, open } = sealer();
-    const owner = { id: 'replica-2', boot: '1' };
+    const owner = { id: 'replica-2', instance: '1' };
     const opened = open(seal({ ...pointer, owner, principal: null }), {
       ...request,
       principal: null,

@@ -43,7 +43,7 @@ export const pointer: UnsealedPointer = {
   ...request,
   callId: callId('c2VudGluZWwtY2FsbC1pZA'),
   round: 1,
-  owner: { id: 'replica-1', boot: 'b7f0', address: '10.0.0.7:9090' },
+  owner: { id: 'replica-1', instance: 'b7f0', address: '10.0.0.7:9090' },
   expiresAtSeconds: NOW_SECONDS + LIFETIME_SECONDS,
 };
 

@@ -14,9 +14,9 @@ function processes() {
   const clock = new ManualClock();
   const table = new ClaimTable(clock, () => false);
   const ring = createKeyRing([generateKey()], 'home');
-  const placementOf = (boot: string) => {
+  const placementOf = (instance: string) => {
     const store: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
-      const reply = table.answer(claim, { id: boot, boot });
+      const reply = table.answer(claim, { id: instance, instance });
       setImmediate(() => store.receive(request, reply));
     });
     const hasSuccessor = true;
@@ -43,7 +43,10 @@ test.each([
   one.giveUp('ada', isLeft);
   expect(await one.claim('ada')).toEqual({ type: 'here', session: null });
   await settled();
-  expect(await two.claim('ada')).toEqual({ type: 'elsewhere', holder: { id: 'one', boot: 'one' } });
+  expect(await two.claim('ada')).toEqual({
+    type: 'elsewhere',
+    holder: { id: 'one', instance: 'one' },
+  });
 });
 
 // Rule sessions-16.
@@ -67,11 +70,11 @@ test.each(['close', 'abandon'] as const)(
 function withStore() {
   const clock = new ManualClock();
   const claimed = new Set<unknown>();
-  /** The epochs of what is claimed: one that is not there any more is not released. */
-  const epochs = new Map<unknown, number>();
+  /** The fencing tokens of what is claimed: one that is not there any more is not released. */
+  const fencingTokens = new Map<unknown, number>();
   const kept = new Map<unknown, Uint8Array>();
   const state = {
-    ...{ isAway: false, isSilent: false, refuses: null as unknown, nextEpoch: 1 },
+    ...{ isAway: false, isSilent: false, refuses: null as unknown, nextFencingToken: 1 },
     term: 1 as number | null,
   };
   const taking = async (take: () => void) => {
@@ -84,12 +87,13 @@ function withStore() {
     },
     claim: async (id) => {
       if (id === state.refuses) throw new DirectoryUnavailable('store', 'unreadable');
-      const epoch = claimed.has(id) ? (epochs.get(id) ?? 1) : state.nextEpoch;
-      epochs.set(id, epoch);
+      const fencingToken = claimed.has(id) ? (fencingTokens.get(id) ?? 1) : state.nextFencingToken;
+      fencingTokens.set(id, fencingToken);
       await taking(() => claimed.add(id));
-      return { type: 'claimed', epoch };
+      return { type: 'claimed', fencingToken };
     },
-    release: (id, epoch) => taking(() => epoch === epochs.get(id) && claimed.delete(id)),
+    release: (id, fencingToken) =>
+      taking(() => fencingToken === fencingTokens.get(id) && claimed.delete(id)),
     keep: (id, sealed) => taking(() => kept.set(id, sealed)),
     kept: async (id) => {
       if (state.isSilent) throw new DirectoryUnavailable('timeout', 'silent');
@@ -111,7 +115,7 @@ function withStore() {
   return { clock, claimed, kept, state, placementOf: () => new HomePlacement(options) };
 }
 
-/** A process that claims its home again in a store that has lost it, and is away. */
+/** A process that claims its home again in a store that has lost it, and is unreachable. */
 async function claimingAgain() {
   const { placementOf, ...stored } = withStore();
   const placement = placementOf();
@@ -133,7 +137,7 @@ test('homes are claimed again until the store takes them', async () => {
 });
 
 // Rule sessions-24.
-test('a home that closes while the store is away is not claimed again', async () => {
+test('a home that closes while the store is unreachable is not claimed again', async () => {
   const { clock, claimed, placement, again } = await claimingAgain();
   placement.close();
   await again;
@@ -201,7 +205,7 @@ test('a home that is given up while it is claimed again is free for others', asy
   const placement = placementOf();
   await placement.claim('ada');
   claimed.clear();
-  state.nextEpoch = 2;
+  state.nextFencingToken = 2;
   void placement.claimAgain();
   placement.giveUp('ada', false);
   await settled();
@@ -214,7 +218,7 @@ test('a home that is wanted again while it is claimed again stays here', async (
   const placement = placementOf();
   await placement.claim('ada');
   claimed.clear();
-  state.nextEpoch = 2;
+  state.nextFencingToken = 2;
   void placement.claimAgain();
   placement.giveUp('ada', false);
   await placement.claim('ada');

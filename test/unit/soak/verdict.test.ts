@@ -52,7 +52,7 @@ test('no session, process or key may be left', () => {
   const none = { held: 0, sessions: 0, processes: 0, redisKeys: 3, lastingKeys: 0 };
   const checks = checksOutside(none, { ...none, redisKeys: 4 });
   expect(checks.flatMap(({ what, passes }) => (passes ? [] : what))).toEqual([
-    'keys in Redis, without epochs',
+    'keys in Redis, without fencing tokens',
   ]);
   // A replica that crashed could not end its session, nor take back its claim.
   const lost = checksOutside(none, { ...none, sessions: 1, redisKeys: 4 }, 1);

@@ -11,12 +11,12 @@ const ID = 'io.modelcontextprotocol/subscriptionId';
 function listenerFor(notifications: JsonObject, id: string | number = 1) {
   const sent: [string, JsonObject][] = [];
   const closed = new AbortController();
-  const leg = {
+  const waiter = {
     notify: (method: string, params: JsonObject) => void sent.push([method, params]),
     closed: closed.signal,
   };
   const asked = readFilter({ notifications }, 10);
-  return { listener: new Listener(clientRequestId(id), asked, leg), asked, sent, closed };
+  return { listener: new Listener(clientRequestId(id), asked, waiter), asked, sent, closed };
 }
 
 // Rule subscriptions-2.
@@ -98,9 +98,9 @@ test('a listener ends when its client leaves, and says nothing afterwards', asyn
 test('a listener whose client left before it began is over at once, and is not acknowledged', async () => {
   const closed = AbortSignal.abort();
   const sent: string[] = [];
-  const leg = { notify: (method: string) => void sent.push(method), closed };
+  const waiter = { notify: (method: string) => void sent.push(method), closed };
   const asked = readFilter({ notifications: {} }, 10);
-  const listener = new Listener(clientRequestId(1), asked, leg);
+  const listener = new Listener(clientRequestId(1), asked, waiter);
   await listener.ended;
   listener.acknowledge(asked);
   expect(sent).toEqual([]);

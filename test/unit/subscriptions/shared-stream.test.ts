@@ -98,7 +98,7 @@ class Stage {
   listener(notifications: JsonObject) {
     const heard: string[] = [];
     const closed = new AbortController();
-    const leg = {
+    const waiter = {
       notify: (method: string, { uri, notifications: given }: JsonObject) => {
         const what =
           typeof uri === 'string' ? uri : given === undefined ? '' : JSON.stringify(given);
@@ -107,7 +107,7 @@ class Stage {
       closed: closed.signal,
     };
     const id = clientRequestId(this.#nextId++);
-    return { listener: new Listener(id, readFilter({ notifications }, 10), leg), heard };
+    return { listener: new Listener(id, readFilter({ notifications }, 10), waiter), heard };
   }
 
   async joined(notifications: JsonObject) {

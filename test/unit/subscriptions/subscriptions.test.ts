@@ -1,7 +1,7 @@
 /** The places that listeners take, with tasks and a pool that the test plays. */
 import { expect, test } from 'vitest';
 import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
-import { legWithoutNotifications } from '../../../src/model/request.ts';
+import { waiterWithoutNotifications } from '../../../src/model/request.ts';
 import { clientRequestId } from '../../../src/protocol/ids.ts';
 import { Subscriptions, type FollowedTasks } from '../../../src/subscriptions/subscriptions.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
@@ -29,11 +29,11 @@ function subscriptionsWith(has: FollowedTasks['has']) {
     log: { event: () => {}, takes: () => true },
   });
   const { promise: over, resolve: close } = Promise.withResolvers<void>();
-  const leg = { ...legWithoutNotifications(), over };
+  const waiter = { ...waiterWithoutNotifications(), over };
   return {
     quota,
     subscriptions,
-    listening: subscriptions.listen(TASK_LISTENER, clientRequestId(1), leg),
+    listening: subscriptions.listen(TASK_LISTENER, clientRequestId(1), waiter),
     close: () => {
       close();
       return over;

@@ -1,24 +1,27 @@
 /** Counting who listens to which resource: the server hears of the first and of the last. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { WatchedResources, type Epoch } from '../../../src/subscriptions/watched-resources.ts';
+import {
+  WatchedResources,
+  type FencingToken,
+} from '../../../src/subscriptions/watched-resources.ts';
 
 /** A server that answers when it is told to, and keeps one set of subscriptions per connection. */
 class Server {
   readonly log: string[] = [];
   readonly refused = new Set<string>();
   subscribed = new Set<string>();
-  epoch: Epoch = 0;
+  fencingToken: FencingToken = 0;
   #waiting: (() => void)[] = [];
   held = false;
 
-  async subscribe(uri: string): Promise<Epoch | null> {
+  async subscribe(uri: string): Promise<FencingToken | null> {
     this.log.push(`subscribe ${uri}`);
-    const { epoch, subscribed } = this;
+    const { fencingToken, subscribed } = this;
     await this.#turn();
-    if (this.refused.has(uri) || epoch !== this.epoch) return null;
+    if (this.refused.has(uri) || fencingToken !== this.fencingToken) return null;
     subscribed.add(uri);
-    return epoch;
+    return fencingToken;
   }
 
   async unsubscribe(uri: string): Promise<void> {
@@ -28,9 +31,9 @@ class Server {
     subscribed.delete(uri);
   }
 
-  restart(): Epoch {
+  restart(): FencingToken {
     this.subscribed = new Set();
-    return (this.epoch += 1);
+    return (this.fencingToken += 1);
   }
 
   answer(): void {
@@ -117,9 +120,9 @@ describe('a resource', () => {
     const watched = new WatchedResources(server);
     await watched.join('a');
     await watched.join('b');
-    const epoch = server.restart();
+    const fencingToken = server.restart();
     const left = watched.leave('b');
-    await watched.moveTo(epoch);
+    await watched.moveTo(fencingToken);
     await left;
     expect([...server.subscribed]).toEqual(['a']);
     expect(await watched.join('a')).toBe(true);

@@ -1,8 +1,8 @@
-/** A task that waits for its call: what becomes of answers that come meanwhile, and of a store that is away. */
+/** A task that waits for its call: what becomes of answers that come meanwhile, and of a store that is unreachable. */
 import { describe, expect, test } from 'vitest';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import { illFormedAnswer } from '../../../src/model/question-failures.ts';
-import type { CallReply, EdgeRequest, Leg } from '../../../src/model/request.ts';
+import type { CallReply, EdgeRequest, Waiter } from '../../../src/model/request.ts';
 import { taskKey } from '../../../src/protocol/ids.ts';
 import type { JsonObject } from '../../../src/protocol/json.ts';
 import type { TaskRecord } from '../../../src/tasks/record.ts';
@@ -33,7 +33,7 @@ function taskTestbed({
 } = {}) {
   const clock = new ManualClock();
   const retries: EdgeRequest[] = [];
-  const legs: Leg[] = [];
+  const waiters: Waiter[] = [];
   /** What the task did with its claim and its call. */
   const did: string[] = [];
   let reply: (reply: CallReply) => void = () => {};
@@ -51,9 +51,9 @@ function taskTestbed({
     {
       key: taskKey('task:1'),
       calls: {
-        serve: (retry, leg) => {
+        serve: (retry, waiter) => {
           retries.push(retry);
-          legs.push(leg);
+          waiters.push(waiter);
           return new Promise((resolve) => (reply = resolve));
         },
         cancelHere: () => true,
@@ -72,7 +72,7 @@ function taskTestbed({
     reply(to);
     await settled();
   };
-  return { task, clock, retries, legs, did, replies };
+  return { task, clock, retries, waiters, did, replies };
 }
 
 // Rule promoted-3.
@@ -200,7 +200,7 @@ test.each([
   expect(alone.task.record.state.status).toMatch(/^(?:completed|input_required)$/);
 });
 
-test('a task is left although the store is away', async () => {
+test('a task is left although the store is unreachable', async () => {
   const keep = () => Promise.reject(new DirectoryUnavailable('timeout', 'away'));
   const store: Partial<TaskStore> = { keep };
   const { task, clock } = taskTestbed({ store: store as TaskStore });
@@ -215,7 +215,7 @@ test('a task is left although the store is away', async () => {
 
 describe('a task that another replica has taken over', () => {
   // Rule shared-16.
-  test('keeps nothing any more, and has its call reply to its leg', async () => {
+  test('keeps nothing any more, and has its call reply to its waiter', async () => {
     const kept: unknown[] = [];
     const keep = async (_key: unknown, record: unknown) => void kept.push(record);
     const store: Partial<TaskStore> = { keep };
@@ -224,18 +224,22 @@ describe('a task that another replica has taken over', () => {
       inputResponses: ANSWERS,
       isOurs: false,
     });
-    const { task, clock, legs, did, replies } = testbed;
+    const { task, clock, waiters, did, replies } = testbed;
     task.begin();
     await settled();
     expect(await task.claimAgain()).toBe(true);
-    legs[0]?.notify('notifications/progress', { progressToken: 1, progress: 1, message: 'half' });
+    waiters[0]?.notify('notifications/progress', {
+      progressToken: 1,
+      progress: 1,
+      message: 'half',
+    });
     await settled();
     expect(kept).toEqual([]);
     // Its call may have more to do before it can reply.
     clock.advance(1_000);
     await settled();
     expect(did).toEqual(['claim', 'gone', 'send back', 'send back']);
-    expect(legs[0]?.closed.aborted).toBe(false);
+    expect(waiters[0]?.closed.aborted).toBe(false);
     await replies(asking('round-1'));
     expect(clock.pending).toBe(0);
   });
@@ -254,7 +258,7 @@ describe('a task that another replica has taken over', () => {
       find: async () => cancelled as TaskRecord,
       keep: async (_key, { state }) => void kept.push(state.status),
     };
-    const { task, legs, did } = taskTestbed({
+    const { task, waiters, did } = taskTestbed({
       store: store as TaskStore,
       inputResponses: ANSWERS,
     });
@@ -262,7 +266,7 @@ describe('a task that another replica has taken over', () => {
     task.begin();
     await look(task);
     await settled();
-    expect(legs.map(({ closed }) => closed.aborted)).toEqual([true]);
+    expect(waiters.map(({ closed }) => closed.aborted)).toEqual([true]);
     expect(did).toEqual(['gone']);
     expect(kept).not.toContain('working');
   });

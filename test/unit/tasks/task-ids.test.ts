@@ -10,8 +10,8 @@ const KEY = generateKey();
 const sealWith = (kid: string) =>
   new SessionSeal({ keys: { all: [{ ...KEY, kid }] }, audience: 'fleet', route: 'mcp' });
 const ownerAt = (address: string) => {
-  const boot = randomId();
-  return { id: 'one', boot, address };
+  const instance = randomId();
+  return { id: 'one', instance, address };
 };
 const ADA = { principal: 'ada' };
 
@@ -30,7 +30,7 @@ test('an id is short, and says which replica has the task', () => {
       expect(id.length).toBeLessThanOrEqual(200);
       expect(id).toMatch(/^[A-Za-z0-9_.-]+$/);
       const other = new TaskIds(sealWith(name), ownerAt('http://10.0.0.9:1'));
-      expect(other.nameOf(id, ADA)).toEqual({ key, owner: { ...owner, id: owner.boot } });
+      expect(other.nameOf(id, ADA)).toEqual({ key, owner: { ...owner, id: owner.instance } });
     }),
   );
 });

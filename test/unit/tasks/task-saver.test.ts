@@ -1,4 +1,4 @@
-/** The record of a task on its way to a store that is away for a while. */
+/** The record of a task on its way to a store that is unreachable for a while. */
 import { describe, expect, test } from 'vitest';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import { taskKey } from '../../../src/protocol/ids.ts';

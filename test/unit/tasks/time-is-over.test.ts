@@ -36,7 +36,7 @@ function memoryStore() {
     term: 1,
     claim: async (id) => {
       claims.add(id);
-      return { type: 'claimed', epoch: 1 };
+      return { type: 'claimed', fencingToken: 1 };
     },
     release: async (id) => void claims.delete(id),
     keep: async (id, sealed) => void kept.set(id, sealed),
@@ -55,9 +55,9 @@ function tasksTestbed(options: Partial<CallsOptions> = {}, most = 1) {
   const keys = [generateKey()];
   const shared = memoryStore();
   const counts = new LocalCounts();
-  const replica = (boot: string, store: ClaimStore) =>
+  const replica = (instance: string, store: ClaimStore) =>
     new Tasks({
-      ...{ route: 'route', boot, calls, promotion, clock },
+      ...{ route: 'route', instance, calls, promotion, clock },
       ...{
         pollIntervalMs: 1_000,
         relay: null,
@@ -84,7 +84,7 @@ function tasksTestbed(options: Partial<CallsOptions> = {}, most = 1) {
     clock.advance(untilMs - clock.now());
     await settled();
   };
-  const serve = () => tasks.serve(FIRST, waitingClient().leg);
+  const serve = () => tasks.serve(FIRST, waitingClient().waiter);
   return { ...testbed, ...shared, tasks, replica, counts, pass, serve };
 }
 
@@ -157,19 +157,19 @@ test('a task that ends while another replica is about to take it over is over th
   const testbed = tasksTestbed();
   const { tasks, replica, store, claims } = testbed;
   const taskId = await taskOf(testbed);
-  const { leg } = waitingClient();
+  const { waiter } = waitingClient();
   const there = replica('there', {
     ...store,
     claim: async (id, ttlMs) => {
-      await tasks.cancel(FIRST, taskId, leg);
+      await tasks.cancel(FIRST, taskId, waiter);
       await settled();
       return store.claim(id, ttlMs);
     },
   });
   const cancelled = { type: 'task', task: { state: { status: 'cancelled' } } };
-  expect(await there.get(FIRST, taskId, leg)).toMatchObject(cancelled);
+  expect(await there.get(FIRST, taskId, waiter)).toMatchObject(cancelled);
   await settled();
-  expect(await there.get(FIRST, taskId, leg)).toMatchObject(cancelled);
+  expect(await there.get(FIRST, taskId, waiter)).toMatchObject(cancelled);
   expect(claims.size).toBe(0);
 });
 
@@ -182,7 +182,7 @@ test('a task that another replica had meanwhile is left as that one kept it, als
   if (key === undefined) throw new Error('the task was not kept');
   const theirs = Uint8Array.of(1);
   kept.set(key, theirs);
-  store.claim = async () => ({ type: 'claimed', epoch: 2 });
+  store.claim = async () => ({ type: 'claimed', fencingToken: 2 });
   let looks = 0;
   store.kept = async (id) => {
     looks += 1;
@@ -250,10 +250,10 @@ test('a task that ends while it is claimed again keeps no claim', async () => {
   store.claim = async (id, ttlMs) => {
     await replies.promise;
     await claim(id, ttlMs);
-    return { type: 'claimed', epoch: 2 };
+    return { type: 'claimed', fencingToken: 2 };
   };
   const again = tasks.claimAgain();
-  await tasks.cancel(FIRST, taskId, waitingClient().leg);
+  await tasks.cancel(FIRST, taskId, waitingClient().waiter);
   await settled();
   replies.resolve();
   await again;
@@ -262,7 +262,10 @@ test('a task that ends while it is claimed again keeps no claim', async () => {
 });
 
 const HOLDERS: readonly (readonly [string, Partial<ClaimStore>])[] = [
-  ['another replica has', { claim: async () => ({ type: 'held', by: { id: 'a', boot: 'here' } }) }],
+  [
+    'another replica has',
+    { claim: async () => ({ type: 'held', by: { id: 'a', instance: 'here' } }) },
+  ],
   ['nobody has', {}],
 ];
 
@@ -276,10 +279,10 @@ test.each(HOLDERS)(
     await tasks.close();
     const there = replica('there', { ...store, ...held });
     there.stop();
-    const { leg } = waitingClient();
-    expect(await there.cancel(FIRST, taskId, leg)).toMatchObject({ type: 'failed' });
+    const { waiter } = waitingClient();
+    expect(await there.cancel(FIRST, taskId, waiter)).toMatchObject({ type: 'failed' });
     const working = { type: 'task', task: { state: { status: 'working' } } };
-    expect(await there.get(FIRST, taskId, leg)).toMatchObject(working);
+    expect(await there.get(FIRST, taskId, waiter)).toMatchObject(working);
     await settled();
     expect(claims.size).toBe(0);
   },
@@ -296,10 +299,10 @@ test('a defect in a call ends its task with an error, and is reported', async ()
   await testbed.pass(2_000);
   const defect = new TypeError('a defect');
   testbed.calls.serve = () => Promise.reject(defect);
-  const { leg } = waitingClient();
+  const { waiter } = waitingClient();
   const answers = { 'elicitation-1': { action: 'decline' } };
-  await testbed.tasks.answer(FIRST, taskId, answers, leg);
-  expect(await testbed.tasks.get(FIRST, taskId, leg)).toMatchObject({
+  await testbed.tasks.answer(FIRST, taskId, answers, waiter);
+  expect(await testbed.tasks.get(FIRST, taskId, waiter)).toMatchObject({
     type: 'task',
     task: { state: { status: 'failed', error: { code: -32603 } } },
   });

@@ -45,7 +45,7 @@ function duration(ms) {
 /** @param {LiveCall} call */
 function waitsFor({ kinds, state, isTask }) {
   const what =
-    state === 'settled'
+    state === 'resultReady'
       ? 'its client to fetch the result'
       : kinds.map((kind) => KINDS[kind] ?? kind).join(', ') || 'its client to retry';
   return isTask ? `${what} (task)` : what;
@@ -235,7 +235,7 @@ function showCalls({ calls, allCalls, atMs, actions }) {
       write(cell(row, 4, 'Route'), call.route);
       write(
         cell(row, 5, 'Round'),
-        call.rung === null ? `${call.round}` : `${call.round} (${call.rung})`,
+        call.recoveredBy === null ? `${call.round}` : `${call.round} (${call.recoveredBy})`,
       );
       write(cell(row, 6, 'Owner'), call.owner);
       showAction(cell(row, 7, 'Action'), call, actions.includes('cancel'));

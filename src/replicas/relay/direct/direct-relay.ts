@@ -7,7 +7,7 @@ import { sleep } from '../../../lib/clock.ts';
 import { ReleasingMap } from '../../../lib/containers.ts';
 import { randomId } from '../../../lib/crypto.ts';
 import { CLIENT_LEFT, tooLarge, type Relay, type RelayOutcome } from '../../../model/relay.ts';
-import type { EdgeRequest, Leg } from '../../../model/request.ts';
+import type { EdgeRequest, Waiter } from '../../../model/request.ts';
 import type { PointerOwner } from '../../../seal/pointer.ts';
 import {
   IncomingRetries,
@@ -43,7 +43,7 @@ export interface DirectRelayOptions extends IncomingRetriesOptions, Local {
 
 /** A retry that was sent to its owner. */
 interface Sent {
-  readonly boot: string;
+  readonly instance: string;
   readonly retry: OutgoingRetry;
   readonly progress: ReadProgress;
   connection: Connection | null;
@@ -63,7 +63,7 @@ interface Message {
   readonly kind: MessageKind;
 }
 
-/** How long an asker whose connection broke can take to say why, or to claim the call, in ms. */
+/** How long an requester whose connection broke can take to say why, or to claim the call, in ms. */
 const TAKEOVER_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 1_000;
 
@@ -88,7 +88,7 @@ export class DirectRelay {
   /** Creates the relay from a route to the same route of the other replicas. */
   for(route: string): Relay {
     return {
-      relay: (owner, request, leg) => this.#relay(route, owner, request, leg),
+      relay: (owner, request, waiter) => this.#relay(route, owner, request, waiter),
       sendClientsBack: () => {
         this.#isStopping = true;
         for (const { retry } of this.#sent.values()) retry.sendClientBack();
@@ -118,57 +118,57 @@ export class DirectRelay {
     route: string,
     owner: PointerOwner,
     request: EdgeRequest,
-    leg: Leg,
+    waiter: Waiter,
   ): Promise<RelayOutcome> {
     const { owners } = this.#options;
-    const { boot, address } = owner;
+    const { instance, address } = owner;
     if (address === undefined) return { type: 'gone', problem: 'it has no address' };
     const text = writeRequest({ route, request });
-    owners.recordRequest(boot);
-    let tried = await this.#try({ ...owner, address }, text, leg);
+    owners.recordRequest(instance);
+    let tried = await this.#try({ ...owner, address }, text, waiter);
     // A retry is used once, however often it comes. A new call would be made twice.
     const isRepeatable = request.requestState !== null || !isConfirmed(tried.outcome);
     if (tried.failure === 'broken' && isRepeatable) {
       // A live owner still has the call, and the port of a dead one is closed.
-      tried = await this.#try({ ...owner, address }, text, leg);
+      tried = await this.#try({ ...owner, address }, text, waiter);
     }
     if (tried.failure === 'too long') return tooLarge(request);
     const { outcome } = tried;
-    if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
+    if (outcome.type !== 'silent' || owners.mayBeAlive(instance)) return outcome;
     return { ...outcome, type: 'gone' };
   }
 
-  async #try(owner: ReachableOwner, text: string, leg: Leg) {
-    if (leg.closed.aborted) return { outcome: CLIENT_LEFT, failure: null };
-    const { boot } = owner;
+  async #try(owner: ReachableOwner, text: string, waiter: Waiter) {
+    if (waiter.closed.aborted) return { outcome: CLIENT_LEFT, failure: null };
+    const { instance } = owner;
     const { owners } = this.#options;
     const id = randomId();
-    const sent = this.#begin(id, owner, leg);
-    const connection = this.#connectionTo(boot);
+    const sent = this.#begin(id, owner, waiter);
+    const connection = this.#connectionTo(instance);
     const frame = { kind: 'retry', id, number: 0, text } as const;
     if (connection !== null) this.#send(sent, connection, frame);
     else inBackground(this.#connect(owner).then((connected) => this.#send(sent, connected, frame)));
     const outcome = await sent.retry.outcome;
     if (outcome.type !== 'silent') return { outcome, failure: null };
     // What went wrong may be the connection: the next retry uses another one.
-    if (owners.sinceMessageMs(boot) >= OWNER_TIMEOUT_MS) this.#connections.delete(boot);
+    if (owners.sinceMessageMs(instance) >= OWNER_TIMEOUT_MS) this.#connections.delete(instance);
     return { outcome, failure: sent.failure };
   }
 
-  #begin(id: string, owner: ReachableOwner, leg: Leg): Sent {
+  #begin(id: string, owner: ReachableOwner, waiter: Waiter): Sent {
     const { clock, owners, maxReplyBytes } = this.#options;
-    const retry = new OutgoingRetry(leg, {
+    const retry = new OutgoingRetry(waiter, {
       clock,
       maxLineLength: maxReplyBytes,
       sendsHeartbeats: false,
       // Half the time after which the owner takes this process for dead.
       maxPauseMs: UNREAD_TIMEOUT_MS / 2,
       send: (kind, text = '') => this.#sendLater(sent, owner, { kind, id, number: 0, text }),
-      sinceMessageMs: () => owners.sinceMessageMs(owner.boot),
+      sinceMessageMs: () => owners.sinceMessageMs(owner.instance),
       onEnd: () => this.#sent.delete(id),
     });
     const sent: Sent = {
-      ...{ boot: owner.boot, retry, progress: new ReadProgress(clock) },
+      ...{ instance: owner.instance, retry, progress: new ReadProgress(clock) },
       ...{ connection: null, failure: null, reading: null },
     };
     this.#sent.set(id, sent);
@@ -191,28 +191,28 @@ export class DirectRelay {
 
   /** Sends a later message of a retry. @returns whether it has left this process, or nobody needs it */
   async #sendLater(sent: Sent, owner: ReachableOwner, frame: Frame): Promise<boolean> {
-    const open = sent.connection?.isOpen ? sent.connection : this.#connectionTo(owner.boot);
+    const open = sent.connection?.isOpen ? sent.connection : this.#connectionTo(owner.instance);
     const connected = open ?? (await this.#connect(owner));
     return connected instanceof Connection ? connected.send(frame) : connected.type === 'gone';
   }
 
-  #connectionTo(boot: string): Connection | null {
-    const connection = this.#connections.get(boot);
+  #connectionTo(instance: string): Connection | null {
+    const connection = this.#connections.get(instance);
     return connection?.isOpen ? connection : null;
   }
 
   #connect(owner: ReachableOwner): Promise<Connection | NotConnected> {
-    const { boot } = owner;
+    const { instance } = owner;
     const connecting =
-      this.#connecting.get(boot) ??
+      this.#connecting.get(instance) ??
       connect(owner, this.#options).then((agreed) => {
-        this.#connecting.delete(boot);
+        this.#connecting.delete(instance);
         if ('problem' in agreed) return agreed;
         const connection = this.#keep(agreed);
-        this.#connections.set(boot, connection);
+        this.#connections.set(instance, connection);
         return connection;
       });
-    this.#connecting.set(boot, connecting);
+    this.#connecting.set(instance, connecting);
     return connecting;
   }
 
@@ -246,7 +246,7 @@ export class DirectRelay {
       if (sent.connection === connection) giveUpBroken(sent, 'its connection broke');
     }
     for (const served of this.#served.values()) {
-      // The asker may have given up: then its client retries, or another replica is about to claim the call.
+      // The requester may have given up: then its client retries, or another replica is about to claim the call.
       if (served.connection === connection) served.retry.disconnected(TAKEOVER_MS);
     }
   }
@@ -255,7 +255,7 @@ export class DirectRelay {
     const { peer } = connection;
     const { kind, id, number } = frame;
     const sent = this.#sent.get(id);
-    if (sent?.boot === peer) {
+    if (sent?.instance === peer) {
       this.#options.owners.recordMessage(peer);
       if (kind === 'dropped' && number === TOO_LONG) endTooLong(sent);
       else if (kind === 'dropped') giveUpBroken(sent, 'it stopped serving the retry');
@@ -295,7 +295,7 @@ export class DirectRelay {
       await connection.send({ kind, id, number, text });
     };
     const message = { kind: 'retry', id, from: connection.peer, number, text } as const;
-    // 0: the asker has read nothing yet. By the clock of a process that has just started, that would be fresh.
+    // 0: the requester has read nothing yet. By the clock of a process that has just started, that would be fresh.
     const isFresh = () => readAt > 0 && clock.elapsed() - readAt <= CONFIRMATION_TIMEOUT_MS;
     await this.#incoming.serve(message, { showsDisconnect: true, isFresh, send }, (retry) => {
       const served = { connection, window, retry };

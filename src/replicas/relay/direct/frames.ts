@@ -10,9 +10,9 @@ import { MAX_PIECE_BYTES, type RelayMessage } from '../messages.ts';
 /** A kind is written as its index: new ones are appended. */
 const KINDS = [
   ...(['retry', 'ready', 'go', 'piece', 'alive', 'unknown', 'release', 'again', 'closed'] as const),
-  /** From the asker: the beginning of the text of the `retry` that follows. */
+  /** From the requester: the beginning of the text of the `retry` that follows. */
   'part',
-  /** From the asker: its client has read so much of the pieces, in UTF-16 code units. */
+  /** From the requester: its client has read so much of the pieces, in UTF-16 code units. */
   'taken',
   /** From the owner: it no longer serves the retry, and sends nothing more for it. The number can be `TOO_LONG`. */
   'dropped',

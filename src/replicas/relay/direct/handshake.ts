@@ -27,7 +27,7 @@ export interface Local {
   /** The name of the deployment. */
   readonly audience: string;
   /** Its name in pointers. */
-  readonly boot: string;
+  readonly instance: string;
 }
 
 /** A connection on whose keys both sides agree. */
@@ -68,17 +68,17 @@ const hello = z.strictObject({
 
 /** Connects to a process at an address. Never throws. */
 export function connect(
-  to: { readonly boot: string; readonly address: string },
+  to: { readonly instance: string; readonly address: string },
   local: Local,
 ): Promise<Agreed | NotConnected> {
   const secret = randomBytes(SECRET_BYTES);
   const connecting = new Promise<Agreed | NotConnected>((resolve) => {
-    const asking = request(new URL(PATH + encodeURIComponent(to.boot), to.address), {
+    const asking = request(new URL(PATH + encodeURIComponent(to.instance), to.address), {
       agent: false,
       headers: {
         connection: 'Upgrade',
         upgrade: PROTOCOL,
-        [HELLO_HEADER]: writeHello(local, to.boot, secret),
+        [HELLO_HEADER]: writeHello(local, to.instance, secret),
       },
       signal: AbortSignal.timeout(HANDSHAKE_TIMEOUT_MS),
     });
@@ -89,10 +89,10 @@ export function connect(
     });
     asking.on('upgrade', ({ headers }, socket, head) => {
       const answer = readHello(local, headers[HELLO_HEADER]);
-      if (answer?.from === to.boot && isSocket(socket)) {
-        const { readKey, writeKey } = keysOf(secret, answer.secret, 'asker');
+      if (answer?.from === to.instance && isSocket(socket)) {
+        const { readKey, writeKey } = keysOf(secret, answer.secret, 'requester');
         socket.unshift(head);
-        resolve({ socket, peer: to.boot, readKey, writeKey });
+        resolve({ socket, peer: to.instance, readKey, writeKey });
       } else {
         socket.destroy();
         resolve({ type: 'silent', problem: 'it sent an invalid hello' });
@@ -146,20 +146,20 @@ function readArrival(
 
 /** Answers a replica that wants to connect. @returns `null` if it was refused */
 export function accept({ hello: sealed, socket, head }: Arrival, local: Local): Agreed | null {
-  const asker = readHello(local, sealed);
-  if (asker === null) {
+  const requester = readHello(local, sealed);
+  if (requester === null) {
     refuse(socket, '421 Misdirected Request');
     return null;
   }
   const secret = randomBytes(SECRET_BYTES);
-  const answer = writeHello(local, asker.from, secret);
+  const answer = writeHello(local, requester.from, secret);
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${PROTOCOL}\r\n` +
       `${HELLO_HEADER}: ${answer}\r\n\r\n`,
   );
-  const { readKey, writeKey } = keysOf(asker.secret, secret, 'owner');
+  const { readKey, writeKey } = keysOf(requester.secret, secret, 'owner');
   socket.unshift(head);
-  return { socket, peer: asker.from, readKey, writeKey };
+  return { socket, peer: requester.from, readKey, writeKey };
 }
 
 /** Refuses a replica that wants to reach a process that is not here. */
@@ -173,15 +173,19 @@ function refuse(socket: Duplex, status: string): void {
   );
 }
 
-function writeHello({ ring, audience, boot }: Local, to: string, secret: Buffer): string {
-  const content: z.infer<typeof hello> = { v: 1, from: boot, secret: secret.toString('base64url') };
+function writeHello({ ring, audience, instance }: Local, to: string, secret: Buffer): string {
+  const content: z.infer<typeof hello> = {
+    v: 1,
+    from: instance,
+    secret: secret.toString('base64url'),
+  };
   return sealBytes(ring, { audience, key: to }, Buffer.from(JSON.stringify(content)));
 }
 
 /** @returns `null` if it is not from a replica of this deployment to this process */
-function readHello({ ring, audience, boot }: Local, sealed: unknown) {
+function readHello({ ring, audience, instance }: Local, sealed: unknown) {
   try {
-    const bytes = openBytes(ring, { audience, key: boot }, sealed, MAX_HELLO_LENGTH);
+    const bytes = openBytes(ring, { audience, key: instance }, sealed, MAX_HELLO_LENGTH);
     const { from, secret } = hello.parse(parseJson(bytes.toString('utf8')));
     return { from, secret: Buffer.from(secret, 'base64url') };
   } catch {
@@ -190,15 +194,15 @@ function readHello({ ring, audience, boot }: Local, sealed: unknown) {
 }
 
 /** Derives a key for each direction with HKDF-SHA256 (RFC 5869). */
-function keysOf(askerSecret: Buffer, ownerSecret: Buffer, side: 'asker' | 'owner') {
-  const secrets = Buffer.concat([askerSecret, ownerSecret]);
+function keysOf(requesterSecret: Buffer, ownerSecret: Buffer, side: 'requester' | 'owner') {
+  const secrets = Buffer.concat([requesterSecret, ownerSecret]);
   const info = `mrtr-gateway/frames/${PROTOCOL}`;
   const keys = Buffer.from(hkdfSync('sha256', secrets, '', info, 2 * SECRET_BYTES));
-  const ofAsker = createSecretKey(keys.subarray(0, SECRET_BYTES));
+  const ofRequester = createSecretKey(keys.subarray(0, SECRET_BYTES));
   const ofOwner = createSecretKey(keys.subarray(SECRET_BYTES));
-  return side === 'asker'
-    ? { writeKey: ofAsker, readKey: ofOwner }
-    : { writeKey: ofOwner, readKey: ofAsker };
+  return side === 'requester'
+    ? { writeKey: ofRequester, readKey: ofOwner }
+    : { writeKey: ofOwner, readKey: ofRequester };
 }
 
 function isSocket(stream: Duplex): stream is Socket {

@@ -43,7 +43,7 @@ export type RoutedMessage<Call> =
   /** A question of a call. */
   | (ServerRequest & { readonly type: 'question'; readonly call: Call })
   /** A question on a stream that names no call, while calls run. */
-  | (ServerRequest & { readonly type: 'unrelated-question' })
+  | (ServerRequest & { readonly type: 'uncorrelated-question' })
   /** A request that the gateway replies to itself. */
   | {
       readonly type: 'gateway-reply';
@@ -133,7 +133,7 @@ function routeOfRequest<Call extends RoutedCall>(
   }
   // A task that no call runs any more, or that is not the gateway's.
   if (calls.size === 0 || taskId !== null) return isRefused;
-  return { type: 'unrelated-question', id, method, params };
+  return { type: 'uncorrelated-question', id, method, params };
 }
 
 /**

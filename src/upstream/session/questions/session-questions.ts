@@ -34,7 +34,7 @@ export interface SessionQuestionsOptions {
 const MAX_BESIDE = 64;
 const MIN_ENDED = 256;
 
-interface UnrelatedQuestions {
+interface UncorrelatedQuestions {
   readonly held: HeldQuestions<SessionCall>;
   readonly roots: SharedRoots<SessionCall>;
 }
@@ -48,7 +48,7 @@ export class SessionQuestions {
   readonly #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
   readonly #repeated: RepeatedQuestions;
   /** What the server asks on streams that name no call; `null` until it does. */
-  #unrelated: UnrelatedQuestions | null = null;
+  #uncorrelated: UncorrelatedQuestions | null = null;
 
   constructor(options: SessionQuestionsOptions) {
     this.#options = options;
@@ -59,12 +59,12 @@ export class SessionQuestions {
   /** Where the server was seen to ask. One stream for all names no call. */
   get askingStyle(): AskingStyle {
     const { transport, askingStyle } = this.#options;
-    return TRAITS[transport].namesTheCall ? askingStyle.style : 'unrelated';
+    return TRAITS[transport].namesTheCall ? askingStyle.style : 'uncorrelated';
   }
 
   /** True while a question waits until it is certain which of several calls asked it. */
   get isHolding(): boolean {
-    return this.#unrelated?.held.isHolding === true;
+    return this.#uncorrelated?.held.isHolding === true;
   }
 
   /** True if calls that ended without a reply can still ask. */
@@ -77,7 +77,7 @@ export class SessionQuestions {
    * told to stop. They can ask for long, and the questions of later calls are declined.
    */
   get isCertain(): boolean {
-    return this.#unfinished.allStopped || this.askingStyle !== 'unrelated';
+    return this.#unfinished.allStopped || this.askingStyle !== 'uncorrelated';
   }
 
   /**
@@ -86,7 +86,7 @@ export class SessionQuestions {
    * declined.
    */
   get certainInMs(): number {
-    if (this.askingStyle !== 'unrelated') return 0;
+    if (this.askingStyle !== 'uncorrelated') return 0;
     const { calls, clock } = this.#options;
     const nowMs = clock.elapsed();
     const waitMs = [...calls.values()].map(({ asksUntilMs }) => (asksUntilMs ?? nowMs) - nowMs);
@@ -99,7 +99,7 @@ export class SessionQuestions {
     if (this.wasAsked(id) || this.#repeated.has(id)) return;
     this.#repeated.asked(id);
     if (method !== 'roots/list') {
-      this.#options.askingStyle.asked('unrelated');
+      this.#options.askingStyle.asked('uncorrelated');
       this.#begun().held.receive({ id, method, params });
     } else if (!this.#begun().roots.receive(id, params)) {
       this.#options.reply(id, unasked(method));
@@ -118,7 +118,7 @@ export class SessionQuestions {
 
   /** True if a question is open, or was asked in a call that runs: an id is used once in a session. */
   wasAsked(id: ServerRequestId): boolean {
-    if (this.#unrelated?.held.has(id) || this.#unrelated?.roots.has(id)) return true;
+    if (this.#uncorrelated?.held.has(id) || this.#uncorrelated?.roots.has(id)) return true;
     for (const call of this.#options.calls.values()) if (call.wasAsked(id)) return true;
     return false;
   }
@@ -128,24 +128,24 @@ export class SessionQuestions {
     call: SessionCall,
     id: ServerRequestId,
   ): readonly ServerRequestId[] | Promise<boolean> | null {
-    return this.#unrelated?.roots.answeredBy(call, id) ?? null;
+    return this.#uncorrelated?.roots.answeredBy(call, id) ?? null;
   }
 
   /** The server has not taken the answer of a call. */
   notTaken(call: SessionCall): void {
-    this.#unrelated?.roots.notTaken(call);
+    this.#uncorrelated?.roots.notTaken(call);
   }
 
   /** The server has taken an answer of a call that these requests share. Gives it to all of them but the first. */
   shared(call: SessionCall, requests: readonly ServerRequestId[], reply: JsonRpcReply): void {
-    const later = this.#unrelated?.roots.close(call, requests) ?? [];
+    const later = this.#uncorrelated?.roots.close(call, requests) ?? [];
     for (const id of [...requests.slice(1), ...later]) this.#options.reply(id, reply);
   }
 
   /** The server takes a question back. */
   withdraw(id: ServerRequestId): void {
-    this.#unrelated?.held.withdraw(id);
-    if (this.#unrelated?.roots.withdraw(id) === false) return;
+    this.#uncorrelated?.held.withdraw(id);
+    if (this.#uncorrelated?.roots.withdraw(id) === false) return;
     for (const call of this.#options.calls.values()) call.withdraw(id);
   }
 
@@ -169,17 +169,17 @@ export class SessionQuestions {
   }
 
   callCancelled(call: SessionCall): void {
-    this.#unrelated?.roots.cancelled(call);
+    this.#uncorrelated?.roots.cancelled(call);
   }
 
   /** A call is not among those that run any more. @param isOver false if the server may still run it */
   callLeft(call: SessionCall, isOver: boolean): void {
-    for (const id of this.#unrelated?.roots.ended(call) ?? []) {
+    for (const id of this.#uncorrelated?.roots.ended(call) ?? []) {
       this.#options.reply(id, unasked('roots/list'));
     }
     if (isOver) return this.#over(call);
     this.#unfinished.add(call);
-    this.#unrelated?.held.ended(call.id, false);
+    this.#uncorrelated?.held.ended(call.id, false);
   }
 
   /** The server has replied to a request that no longer waits. It may be a call that has ended here. */
@@ -190,13 +190,13 @@ export class SessionQuestions {
 
   /** All calls of the session are known here from now on. */
   settle(): void {
-    this.#unrelated?.held.settle();
+    this.#uncorrelated?.held.settle();
   }
 
   /** Forgets all questions: the session is over. */
   clear(): void {
-    this.#unrelated?.held.clear();
-    this.#unrelated?.roots.clear();
+    this.#uncorrelated?.held.clear();
+    this.#uncorrelated?.roots.clear();
   }
 
   /** The server has replied to a call. */
@@ -204,12 +204,12 @@ export class SessionQuestions {
     this.#ended.set(id, true);
     // One stream brings the reply after all that the call has asked.
     if (mayHaveGivenUp && TRAITS[this.#options.transport].namesTheCall) this.#unfinished.goOn([id]);
-    this.#unrelated?.held.ended(id, !mayHaveGivenUp);
+    this.#uncorrelated?.held.ended(id, !mayHaveGivenUp);
   }
 
-  #begun(): UnrelatedQuestions {
+  #begun(): UncorrelatedQuestions {
     const { clock, calls, reply } = this.#options;
-    this.#unrelated ??= {
+    this.#uncorrelated ??= {
       roots: new SharedRoots(calls, clock),
       held: new HeldQuestions({
         clock,
@@ -225,7 +225,7 @@ export class SessionQuestions {
         },
       }),
     };
-    return this.#unrelated;
+    return this.#uncorrelated;
   }
 
   #ask(call: SessionCall, { id, method, params }: ServerRequest): void {

@@ -24,7 +24,7 @@ const SAMPLED = { role: 'assistant', model: 'm', content: { type: 'text', text: 
 const ROOTS = { roots: [{ uri: 'file:///elicited-root' }] };
 
 /** A server that asks these questions one after the other, and then tells what it was answered. */
-function asker(
+function requester(
   questions: readonly (readonly [id: string | number, kind: keyof typeof ASKS])[],
 ): (server: () => Awaited<ReturnType<typeof scriptedGateway>>['server']) => Answer {
   return (server) =>
@@ -43,10 +43,10 @@ function asker(
 }
 
 async function start(
-  questions: Parameters<typeof asker>[0],
+  questions: Parameters<typeof requester>[0],
   overrides: Parameters<typeof scriptedGateway>[1] = {},
 ) {
-  const onCall = asker(questions)(() => started.server);
+  const onCall = requester(questions)(() => started.server);
   const started = await scriptedGateway(onCall, { admin: true, ...overrides });
   return started;
 }
@@ -103,7 +103,7 @@ describe('an answer that comes before its question', () => {
     expect(answersIn(done)).toEqual([accept({ name: 'Bob' }), ADA]);
   });
 
-  test.each<[string, Parameters<typeof asker>[0][number], object]>([
+  test.each<[string, Parameters<typeof requester>[0][number], object]>([
     ['under a generated key', [7, 'form'], { 'elicitation-1': ADA }],
     ['to a URL', ['pay', 'url'], { pay: { action: 'accept' } }],
     ['of another kind', ['who', 'form'], { who: ROOTS }],

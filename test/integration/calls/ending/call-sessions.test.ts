@@ -37,7 +37,7 @@ describe('sessions', () => {
     });
   });
 
-  // Rule laws-2: When a call is over, nothing is left of it: no session, no connection, no stream, here or at
+  // Rule laws-2: A finished call releases everything: no session, no connection, no stream, here or at
   // the server.
   // Rule sessions-4.
   test('are closed when the call ends, and nothing is left', async () => {

@@ -1,4 +1,4 @@
-/** Calls whose server forgot them while a client was away, or waited: told so, or made anew where that is allowed. */
+/** Calls whose server forgot them while a client was disconnected, or waited: told so, or made anew where that is allowed. */
 import { expect, test } from 'vitest';
 import { systemClock, type Clock } from '../../../../src/lib/clock.ts';
 import { reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
@@ -56,7 +56,9 @@ test('a call that several retries wait for is replayed once, and they share its 
   const outcomes = await Promise.all(retries);
   expect(outcomes.map(text)).toEqual(['Hello Ada', 'Hello Ada', 'Hello Ada']);
   expect(calls()).toBe(2);
-  expect(gateway.log.named('call.resumed').filter(({ rung }) => rung === 'replay')).toHaveLength(1);
+  expect(
+    gateway.log.named('call.resumed').filter(({ recoveredBy }) => recoveredBy === 'replay'),
+  ).toHaveLength(1);
 });
 
 // Rule replay-2.

@@ -59,7 +59,7 @@ describe('the stream of a call', () => {
       expect(taken.bytes).toBeGreaterThan(30 * MIB);
       expect(taken.progress).toEqual(upTo(EVENTS));
       expect(textOf(taken)).toBe('done');
-      expect(field.gateway.log.named('call.thinned')).toEqual([]);
+      expect(field.gateway.log.named('notifications.dropped')).toEqual([]);
       await expectUnharmed(field);
     },
   );
@@ -193,7 +193,7 @@ async function gatewayOf(server: ScriptedServer, overrides: GatewayOverrides = {
 describe('a stream that is shared', () => {
   // Rule http-12 (progress, "Behavior Requirements"): A stream that several share (that of HTTP+SSE, the
   // standalone stream, a queue in Redis) is never paused. A client that is behind gets the newest progress
-  // only, and no log messages; they are counted in the log (`call.thinned`), and the client is told how many
+  // only, and no log messages; they are counted in the log (`notifications.dropped`), and the client is told how many
   // it missed. The result always arrives.
   test(
     'brings each of two calls its result, and the newest progress',
@@ -240,7 +240,7 @@ describe('a stream that is shared', () => {
     const dropped = SHARED_EVENTS - taken.logs.length;
     expect(notice).toMatchObject({ level: 'warning', logger: 'mrtr-gateway' });
     expect(taken.notices.map(({ data }) => Number(/\d+/.exec(data)))).toEqual([dropped]);
-    const [line] = gateway.log.named('call.thinned');
+    const [line] = gateway.log.named('notifications.dropped');
     const { call: id } = gateway.log.named('call.ended')[0] ?? {};
     expect(line).toEqual({
       route: 'mcp',

@@ -1,4 +1,4 @@
-/** What becomes of a call while its client is away, and how long its server waits. */
+/** What becomes of a call while its client is disconnected, and how long its server waits. */
 import { ListRootsResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
 import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
@@ -14,7 +14,7 @@ import {
 } from '../../../fixtures/gateways/legacy-gateway.ts';
 
 describe('while nobody is connected', () => {
-  // Rule settled-1: What a server settles while its client is away (it timed out, or went on without the answer)
+  // Rule settled-1: What a server settles while its client is disconnected (it timed out, or went on without the answer)
   // is kept for `parking.ttl` and given to the retry, whose answers come too late. The questions are closed out at the server.
   test('what the server settles by itself is kept for the retry', async () => {
     const { url, legacy, gateway } = await legacyGateway({
@@ -31,7 +31,7 @@ describe('while nobody is connected', () => {
       },
     });
     const asked = await callTool(url, 'impatient');
-    await gateway.log.saw('call.settled');
+    await gateway.log.saw('call.result_ready');
     // Nothing waits for its question in the session, which other calls go on to use.
     expect((await legacy.saw('response')).body.result).toEqual({ action: 'cancel' });
     const done = await callTool(url, 'impatient', {

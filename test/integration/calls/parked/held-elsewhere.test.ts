@@ -1,4 +1,4 @@
-/** A server that lets one reader at a time have a call's stream, and an owner that does not let go of it. */
+/** A server that lets one reader at a time have a call's stream, and an owner that does not release it. */
 import { expect, test } from 'vitest';
 import { reasonOf } from '../../../fixtures/gateways/replica-testbed.ts';
 import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';

@@ -1,4 +1,4 @@
-/** A parked call whose server is away: how long it waits for the server. docs/operations.md promises the same. */
+/** A parked call whose server is unreachable: how long it waits for the server. docs/operations.md promises the same. */
 import { expect, test } from 'vitest';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
@@ -11,8 +11,8 @@ import {
 import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 
 // Rule lost-4: A parked call whose connection broke waits for its server through five tries, which take about 15 s if each is
-// refused at once. If the server is away for longer, the call is lost, also one whose server keeps its events.
-test('a parked call is lost if its server is away for longer than the tries take', async () => {
+// refused at once. If the server is unreachable for longer, the call is lost, also one whose server keeps its events.
+test('a parked call is lost if its server is unreachable for longer than the tries take', async () => {
   const server = await legacyServer({ tools: greeter().tools, keepsEvents: true });
   const clock = hurriedClock(20);
   const gateway = await testGateway(server.url, { clock });

@@ -109,7 +109,7 @@ describe('an outcome', () => {
     );
     const asked = await advanceUntil(clock, callTool(url, 'ask'));
     finish();
-    await gateway.log.saw('call.settled');
+    await gateway.log.saw('call.result_ready');
     clock.advance(60_000);
     expect(gateway.log.named('call.ended')).toMatchObject([{ end: 'expired' }]);
     const late = await callTool(url, 'ask', answered(asked, 'one'));

@@ -123,8 +123,8 @@ describe('a call that is read on from where it stopped', () => {
     }
     expect(textOf(answer)).toBe('done');
     expect(shown).toEqual(keys);
-    const rungs = gateway.log.named('call.resumed').map(({ rung }) => rung);
-    expect(rungs).toEqual(['reattach', 'reattach', 'reattach']);
+    const recoveries = gateway.log.named('call.resumed').map(({ recoveredBy }) => recoveredBy);
+    expect(recoveries).toEqual(['reattach', 'reattach', 'reattach']);
   });
 
   // Rule reattach-8: Once the stream beside it was opened, or was waited for, a stream that is resumed is taken for open also if

@@ -58,7 +58,7 @@ async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverride
         ?.split(' ')[1],
     );
   };
-  const rungs = () => gateway.log.named('call.resumed').map(({ rung }) => rung);
+  const recoveries = () => gateway.log.named('call.resumed').map(({ recoveredBy }) => recoveredBy);
   /** Makes a call whose stream the server closes first, so that its question comes on a resumed one. */
   const learn = async () => {
     closesStream = true;
@@ -70,7 +70,19 @@ async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverride
       { route: 'mcp', delivers: true, cause: 'delivered' },
     ]);
   };
-  return { effects, working, legacy, clock, gateway, call, answer, ended, metric, rungs, learn };
+  return {
+    effects,
+    working,
+    legacy,
+    clock,
+    gateway,
+    call,
+    answer,
+    ended,
+    metric,
+    recoveries,
+    learn,
+  };
 }
 
 describe('with `parking.release: auto`', () => {
@@ -78,13 +90,13 @@ describe('with `parking.release: auto`', () => {
   // deliver a reply at once on a stream that it resumed. From then on they are released as with
   // `when-resumable`, until a resumption fails or is late: then they stay again. No call is released to find out.
   test('a call is released only once its server was seen to deliver', async () => {
-    const { effects, legacy, call, answer, ended, rungs, learn } = await stage('auto');
+    const { effects, legacy, call, answer, ended, recoveries, learn } = await stage('auto');
     await learn();
     const [asked, other] = [await call('greet'), await call('greet')];
     expect(ended()).toEqual(['complete', 'left', 'left']);
     expect(text(await answer(other, 'Eve'))).toBe('Hello Eve');
     expect(text(await answer(asked, 'Joe'))).toBe('Hello Joe');
-    expect(rungs()).toEqual(['here', 'reattach', 'reattach']);
+    expect(recoveries()).toEqual(['here', 'reattach', 'reattach']);
     expect(effects).toEqual(['Ada', 'Eve', 'Joe']);
     expect(legacy.sessions).toBe(1);
   });
@@ -109,7 +121,7 @@ describe('with `parking.release: auto`', () => {
 
 describe('the record of a released call', () => {
   // Rule time-and-room-14: A released call counts towards the limits of parked calls, until a retry comes here or is
-  // relayed here, or until its time is over. Then it counts as abandoned, and the log says so
+  // relayed here, or until its time is over. Then it counts as abandoned, and the gateway logs it
   // (`call.release_expired`).
   test.each([
     { maxParkedCalls: 2, maxParkedCallsPerPrincipal: 2 },
@@ -138,7 +150,7 @@ describe('the session of a released call', () => {
   // Rule time-and-room-13: Releasing a call closes the stream of that call only. Its session goes on for the other calls
   // of its caller, and is not ended while the call may come back: neither when these end, nor when it is idle.
   test('goes on for the other calls of its caller', async () => {
-    const { legacy, working, call, answer, rungs } = await stage('when-resumable');
+    const { legacy, working, call, answer, recoveries } = await stage('when-resumable');
     expect(text(await answer(await call('greet'), 'Ada'))).toBe('Hello Ada');
     const work = call('work');
     await legacy.saw('tools/call', 2);
@@ -146,7 +158,7 @@ describe('the session of a released call', () => {
     working.resolve();
     expect(text(await work)).toBe('done');
     expect(text(await answer(asked, 'Eve'))).toBe('Hello Eve');
-    expect(rungs()).toEqual(['reattach', 'reattach']);
+    expect(recoveries()).toEqual(['reattach', 'reattach']);
     expect(legacy.methods().filter((method) => method === 'initialize')).toHaveLength(2);
     expect(legacy.sessions).toBe(1);
   });

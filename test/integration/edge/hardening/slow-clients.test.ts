@@ -94,7 +94,7 @@ describe('a request that comes too slowly', () => {
 
 describe('a connection', () => {
   // Rule http-9: A connection may be idle for 65 s between requests. Beyond `limits.maxConnections` no
-  // further one is accepted, and the log says so (`edge.connection_limit`).
+  // further one is accepted, and the gateway logs it (`edge.connection_limit`).
   test('that is idle between two requests is closed without a response', async () => {
     const field = await ground({ timeouts: SHORT });
     const answer = await sendRaw(field.url, rawCall(), { untilClosed: true });
@@ -152,7 +152,7 @@ describe('a client that does not read', () => {
     });
 
   // Rule http-10: A client that reads is never disconnected, however slowly it reads. One that reads nothing for 60 s
-  // while data waits for it counts as gone, 5 s later at most: its call is cancelled upstream, and the log says so
+  // while data waits for it counts as gone, 5 s later at most: its call is cancelled upstream, and the gateway logs it
   // (`edge.client_stalled`). A listener is disconnected as well when 256 KiB wait for it, since the stream of its server is
   // shared and cannot be paused.
   test('its stream is cut after a while, and the call cancelled', async () => {

@@ -1,4 +1,4 @@
-/** The directory while Redis is away, silent or empty. */
+/** The directory while Redis is unreachable, silent or empty. */
 import { describe, expect, test, vi } from 'vitest';
 import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
@@ -22,7 +22,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
   describe('an outage', () => {
     test('fails commands at once while the store is gone, and heals by itself when it is back', async () => {
       const server = await startServer();
-      const { directory, boot } = await startReplica(single(server));
+      const { directory, instance } = await startReplica(single(server));
       const changes: boolean[] = [];
       directory.onChange((up) => changes.push(up));
       const call = newCall();
@@ -37,7 +37,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await server.restart();
       await expect.poll(() => directory.up, HEAL).toBe(true);
       expect(changes).toEqual([false, true]);
-      expect(await directory.isAlive(boot)).toBe(true);
+      expect(await directory.isAlive(instance)).toBe(true);
       // The store came back empty: what we held is not ours until we claim it again.
       expect(await directory.holderOf(call)).toBeNull();
       expect(await directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
@@ -112,7 +112,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await server.restart();
       await expect.poll(() => directory.up, HEAL).toBe(true);
       const call = newCall();
-      const claim = '{"epoch":1,"owner":{"id":"slow","boot":"slow"}}';
+      const claim = '{"fencingToken":1,"owner":{"id":"slow","instance":"slow"}}';
       await spy(server).set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
       await expect(directory.isAlive('slow')).rejects.toMatchObject({ failure: 'incomplete' });
       await expect(directory.renewedAgoMs('slow')).rejects.toMatchObject({ failure: 'incomplete' });
@@ -164,8 +164,8 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       clock.advance(RENEW_EVERY_MS);
       await expect.poll(() => directory.up, HEAL).toBe(true);
       await expect.poll(() => redis.get(`mrtr:fleet:{${call}}:claim`), HEAL).not.toBeNull();
-      expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
-      expect(await redis.get(`mrtr:fleet:{${call}}:epoch`)).toBe('1');
+      expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
+      expect(await redis.get(`mrtr:fleet:{${call}}:token`)).toBe('1');
     });
 
     test('ends a claim whose reply was lost, if its claimer gives the call up, and no claim of another', async () => {
@@ -184,8 +184,10 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       server.resume();
       clock.advance(RENEW_EVERY_MS);
       for (const { directory } of [a, b]) await expect.poll(() => directory.up, HEAL).toBe(true);
-      await expect.poll(() => b.directory.claim(own, TTL_MS), HEAL).toMatchObject({ epoch: 2 });
-      expect((await b.directory.holderOf(other))?.owner.boot).toBe(b.boot);
+      await expect
+        .poll(() => b.directory.claim(own, TTL_MS), HEAL)
+        .toMatchObject({ fencingToken: 2 });
+      expect((await b.directory.holderOf(other))?.owner.instance).toBe(b.instance);
     });
 
     test('that breaks the connection fails what was under way, which is not sent again', async () => {

@@ -34,9 +34,9 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       );
       for (const [i, race] of races.entries()) {
         const winner = race.findIndex((claim) => claim.type === 'claimed');
-        expect(race[winner]).toEqual({ type: 'claimed', epoch: 1 });
+        expect(race[winner]).toEqual({ type: 'claimed', fencingToken: 1 });
         const holder = await a.directory.holderOf(calls[i] ?? newCall());
-        expect(holder?.owner.boot).toBe([a, b][winner]?.boot);
+        expect(holder?.owner.instance).toBe([a, b][winner]?.instance);
         expect(race[1 - winner]).toEqual({
           type: 'held',
           by: { ...holder?.owner, address: expect.stringContaining('10.0.0.1:') },
@@ -44,14 +44,14 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       }
     });
 
-    test('claiming what is ours renews it under the same epoch', async () => {
-      const { directory, boot } = await startReplica(single(server));
+    test('claiming what is ours renews it under the same fencing token', async () => {
+      const { directory, instance } = await startReplica(single(server));
       const redis = spy(server);
       const call = newCall();
       await directory.claim(call, 1000);
-      expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
+      expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
       expect(await redis.pttl(`mrtr:fleet:{${call}}:claim`)).toBeGreaterThan(1000);
-      expect((await directory.holderOf(call))?.owner.boot).toBe(boot);
+      expect((await directory.holderOf(call))?.owner.instance).toBe(instance);
     });
 
     test('nobody holds a call that was never claimed, or was released', async () => {
@@ -63,7 +63,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await directory.holderOf(call)).toBeNull();
     });
 
-    test('a claim that could not be released while the store was away is released when it is back', async () => {
+    test('a claim that could not be released while the store was unreachable is released when it is back', async () => {
       const a = await startReplica(single(server), 'a');
       const [released, claimedAgain] = [newCall(), newCall()];
       for (const call of [released, claimedAgain]) await a.directory.claim(call, TTL_MS);
@@ -90,19 +90,19 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect(a.directory.release(call, 1)).rejects.toThrow(DirectoryUnavailable);
       await expect(a.directory.claim(call, TTL_MS)).rejects.toThrow(DirectoryUnavailable);
       await redis.config('SET', 'min-replicas-to-write', '0');
-      expect(await a.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
+      expect(await a.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
       clock.advance(100);
       await expect.poll(() => a.directory.up, HEAL).toBe(true);
-      expect((await a.directory.holderOf(call))?.epoch).toBe(1);
+      expect((await a.directory.holderOf(call))?.fencingToken).toBe(1);
     });
 
-    test('a call that is claimed after its release gets a higher epoch', async () => {
+    test('a call that is claimed after its release gets a higher fencing token', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b');
       const call = newCall();
       await a.directory.claim(call, TTL_MS);
       await a.directory.release(call, 1);
-      expect(await b.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 2 });
+      expect(await b.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 2 });
     });
 
     test('a claim of a replica whose lease ran out is taken over, and the former holder is fenced', async () => {
@@ -113,18 +113,21 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       });
       const b = await startReplica(single(server), 'b');
       const call = newCall();
-      expect(await stuck.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
-      expect(await holding(stuck, call)).toEqual({ boot: stuck.boot, epoch: 1 });
+      expect(await stuck.directory.claim(call, TTL_MS)).toEqual({
+        type: 'claimed',
+        fencingToken: 1,
+      });
+      expect(await holding(stuck, call)).toEqual({ instance: stuck.instance, fencingToken: 1 });
 
-      await expect.poll(() => b.directory.isAlive(stuck.boot), HEAL).toBe(false);
-      expect(await b.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 2 });
-      expect(await holding(stuck, call)).toEqual({ boot: b.boot, epoch: 2 });
+      await expect.poll(() => b.directory.isAlive(stuck.instance), HEAL).toBe(false);
+      expect(await b.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 2 });
+      expect(await holding(stuck, call)).toEqual({ instance: b.instance, fencingToken: 2 });
 
       await stuck.directory.release(call, 1);
-      expect(await holding(b, call)).toEqual({ boot: b.boot, epoch: 2 });
+      expect(await holding(b, call)).toEqual({ instance: b.instance, fencingToken: 2 });
       expect(await stuck.directory.claim(call, TTL_MS)).toMatchObject({
         type: 'held',
-        by: { boot: b.boot },
+        by: { instance: b.instance },
       });
     });
 
@@ -142,7 +145,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
           others.map(({ directory }) => directory.claim(call, TTL_MS)),
         );
         expect(claims.filter(({ type }) => type === 'claimed')).toEqual([
-          { type: 'claimed', epoch: 2 },
+          { type: 'claimed', fencingToken: 2 },
         ]);
       }
     });
@@ -150,20 +153,20 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('a replica is alive from its start to its end', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b');
-      expect(await b.directory.isAlive(a.boot)).toBe(true);
+      expect(await b.directory.isAlive(a.instance)).toBe(true);
       expect(await b.directory.isAlive('never-started')).toBe(false);
       await a.directory.close();
-      expect(await b.directory.isAlive(a.boot)).toBe(false);
+      expect(await b.directory.isAlive(a.instance)).toBe(false);
     });
 
     test('a lease that was lost is there again with the next renewal', async () => {
       const clock = new ManualClock();
       const a = await startReplica(single(server), 'a', { clock, renewEveryMs: 1500 });
       const redis = spy(server);
-      await redis.del(`mrtr:fleet:{${a.boot}}:lease`);
-      expect(await a.directory.isAlive(a.boot)).toBe(false);
+      await redis.del(`mrtr:fleet:{${a.instance}}:lease`);
+      expect(await a.directory.isAlive(a.instance)).toBe(false);
       clock.advance(1500);
-      await expect.poll(() => a.directory.isAlive(a.boot), HEAL).toBe(true);
+      await expect.poll(() => a.directory.isAlive(a.instance), HEAL).toBe(true);
     });
 
     // Rule store-11.
@@ -171,7 +174,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const { directory } = await startReplica(single(server), 'a', { leaseMs: 300 });
       const redis = spy(server);
       const key = 'mrtr:fleet:{dead}:lease';
-      await redis.set(key, JSON.stringify({ id: 'dead', boot: 'dead' }), 'PX', 60_000);
+      await redis.set(key, JSON.stringify({ id: 'dead', instance: 'dead' }), 'PX', 60_000);
       expect(await directory.renewedAgoMs('dead')).toBe(0);
       expect(await redis.pttl(key)).toBeLessThanOrEqual(300);
       await expect.poll(() => directory.isAlive('dead'), HEAL).toBe(false);
@@ -184,7 +187,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       directory.onChange((up) => heard.push(up));
       const redis = spy(server);
       const call = newCall();
-      for (const kind of ['claim', 'epoch', 'outcome']) {
+      for (const kind of ['claim', 'fencingToken', 'outcome']) {
         await redis.rpush(`mrtr:fleet:{${call}}:${kind}`, 'garbage');
       }
       const data = { failure: 'data' };
@@ -192,7 +195,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect(directory.holderOf(call)).rejects.toMatchObject(data);
       await expect(directory.release(call, 1)).rejects.toMatchObject(data);
       await expect(directory.kept(call)).rejects.toMatchObject(data);
-      await redis.set(`mrtr:fleet:{${call}}:epoch`, 'garbage');
+      await redis.set(`mrtr:fleet:{${call}}:token`, 'garbage');
       await redis.del(`mrtr:fleet:{${call}}:claim`);
       await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject(data);
       expect(await directory.claim(newCall(), TTL_MS)).toMatchObject({ type: 'claimed' });
@@ -219,7 +222,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const call = newCall();
       await a.directory.claim(call, TTL_MS);
       expect(await b.directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
-      expect(await b.directory.isAlive(a.boot)).toBe(false);
+      expect(await b.directory.isAlive(a.instance)).toBe(false);
     });
 
     // Rule shared-18: Whoever writes to Redis cannot have a replica connect to an address: only the leases have addresses, which
@@ -228,25 +231,28 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const a = await startReplica(single(server), '1');
       const b = await startReplica(single(server), '2');
       const redis = spy(server);
-      const forged = { id: 'x', boot: 'x', address: 'http://10.0.0.1:80' };
+      const forged = { id: 'x', instance: 'x', address: 'http://10.0.0.1:80' };
       await redis.set('mrtr:fleet:{x}:lease', JSON.stringify(forged), 'PX', TTL_MS);
-      const moved = String(await redis.get(`mrtr:fleet:{${a.boot}}:lease`)).replace(a.boot, 'y');
+      const moved = String(await redis.get(`mrtr:fleet:{${a.instance}}:lease`)).replace(
+        a.instance,
+        'y',
+      );
       await redis.set('mrtr:fleet:{y}:lease', moved, 'PX', TTL_MS);
       const found = (await b.directory.replicas()).map(({ address }) => address);
       expect(found.toSorted()).toEqual(['10.0.0.1:1', '10.0.0.1:2']);
-      for (const boot of ['x', 'y']) {
+      for (const instance of ['x', 'y']) {
         const call = newCall();
-        const claim = JSON.stringify({ epoch: 1, owner: { id: 'x', boot } });
+        const claim = JSON.stringify({ fencingToken: 1, owner: { id: 'x', instance } });
         await redis.set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
         const held = await b.directory.claim(call, TTL_MS);
-        expect(held).toEqual({ type: 'held', by: { id: 'x', boot } });
+        expect(held).toEqual({ type: 'held', by: { id: 'x', instance } });
       }
     });
 
     test('a claim that cannot be read is ignored', async () => {
       const { directory } = await startReplica(single(server));
       const redis = spy(server);
-      for (const odd of ['', 'x', '{}', '{"epoch":0,"owner":{"id":"b","boot":"b"}}']) {
+      for (const odd of ['', 'x', '{}', '{"fencingToken":0,"owner":{"id":"b","instance":"b"}}']) {
         const call = newCall();
         await redis.set(`mrtr:fleet:{${call}}:claim`, odd, 'PX', TTL_MS);
         await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'data' });
@@ -273,10 +279,10 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
 
     const redis = spy(server);
     const keys = await redis.keys('*');
-    // Two leases; three claims, four epochs and an outcome.
+    // Two leases; three claims, four fencing tokens and an outcome.
     expect(keys).toHaveLength(10);
     for (const key of keys) {
-      expect(key).toMatch(/^mrtr:fleet:\{[^{}]+\}:(lease|claim|epoch|outcome)$/);
+      expect(key).toMatch(/^mrtr:fleet:\{[^{}]+\}:(lease|claim|fencingToken|outcome)$/);
       expect(await redis.pttl(key), key).toBeGreaterThan(0);
     }
   });

@@ -94,11 +94,11 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const a = await startReplica(options, 'a');
       const b = await startReplica(options, 'b');
       const call = newCall();
-      expect(await a.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
+      expect(await a.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
       expect(await b.directory.claim(call, TTL_MS)).toMatchObject({ type: 'held' });
       await a.directory.close();
-      expect(await b.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 2 });
-      expect(await holding(b, call)).toEqual({ boot: b.boot, epoch: 2 });
+      expect(await b.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 2 });
+      expect(await holding(b, call)).toEqual({ instance: b.instance, fencingToken: 2 });
       await b.directory.release(call, 2);
       expect(await b.directory.holderOf(call)).toBeNull();
       await b.directory.keep(call, Buffer.from('sealed'), TTL_MS);
@@ -117,13 +117,13 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     });
 
     test('an outage is seen and heals by itself', async () => {
-      const { directory, boot } = await startReplica(options);
+      const { directory, instance } = await startReplica(options);
       await server.kill();
       await expect.poll(() => directory.up, HEAL).toBe(false);
       await expect(directory.claim(newCall(), TTL_MS)).rejects.toBeInstanceOf(DirectoryUnavailable);
       await server.restart();
       await expect.poll(() => directory.up, HEAL).toBe(true);
-      expect(await directory.isAlive(boot)).toBe(true);
+      expect(await directory.isAlive(instance)).toBe(true);
     });
   });
 
@@ -153,7 +153,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const monitor = ['--sentinel', 'monitor', 'store', '127.0.0.1', `${master.port}`, '1'];
       const sentinel = await startServer({ sentinel: true, args: monitor });
       const options = { ...single(sentinel), mode: 'sentinel', name: 'store', nodes: [] } as const;
-      const { directory, boot } = await startReplica(options);
+      const { directory, instance } = await startReplica(options);
 
       const overseer = spy(sentinel);
       const failOver = () => overseer.call('SENTINEL', 'FAILOVER', 'store').catch(() => 'not yet');
@@ -162,11 +162,11 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect.poll(() => promoted.role(), HEAL).toContain('master');
       await master.kill();
 
-      const leased = () => promoted.exists(`mrtr:fleet:{${boot}}:lease`);
+      const leased = () => promoted.exists(`mrtr:fleet:{${instance}}:lease`);
       await expect.poll(leased, HEAL).toBe(1);
       await expect.poll(() => directory.up, HEAL).toBe(true);
       const call = newCall();
-      expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
+      expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
       expect(await promoted.exists(`mrtr:fleet:{${call}}:claim`)).toBe(1);
     });
 

@@ -101,7 +101,7 @@ describe('in place of a reply', () => {
 });
 
 // Rule failures-5.
-test('a message that is none, while its client is away, is told on the retry', async () => {
+test('a malformed message of the server, sent while its client is disconnected, is reported on the next retry', async () => {
   const streams: ReturnType<typeof eventStream>[] = [];
   const field = await ground(LIMITS, (_received, response) => {
     const stream = eventStream(response);
@@ -112,7 +112,7 @@ test('a message that is none, while its client is away, is told on the retry', a
   });
   const { result } = (await callTool(field.url, 'hostile')).response;
   streams[0]?.raw('data: {"jsonrpc":\n\n');
-  await field.gateway.log.saw('call.settled');
+  await field.gateway.log.saw('call.result_ready');
   const [key = ''] = Object.keys(result.inputRequests);
   const inputResponses = { [key]: accept({ name: 'Ada' }) };
   const retry = { requestState: result.requestState, inputResponses };
@@ -126,7 +126,7 @@ test('a message that is none, while its client is away, is told on the retry', a
 });
 
 // Rule failures-5.
-test('a message that is none does not end a call whose reply comes', async () => {
+test('a malformed message of the server does not end a call whose reply comes', async () => {
   const field = await ground(LIMITS, ({ body: { id } }, response) => {
     const stream = eventStream(response);
     stream.raw(eventOf({ ok: true }));

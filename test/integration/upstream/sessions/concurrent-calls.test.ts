@@ -105,7 +105,7 @@ describe('several calls in one session', () => {
     one.finish();
     await other.heard.until('asked');
     expect([one, other, late].map(questionsOf)).toEqual([[], ['q'], []]);
-    expect(session.questions.askingStyle).toBe('unrelated');
+    expect(session.questions.askingStyle).toBe('uncorrelated');
     expect(session.questions.isHolding).toBe(false);
     await other.exchange.respond(serverRequestId('q'), ACCEPTED, {});
     expect(replies()['q']).toEqual({ action: 'accept', content: {} });

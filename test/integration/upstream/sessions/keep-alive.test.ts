@@ -15,7 +15,7 @@ import {
 // Rule pointer-5: Credentials may change as well where the caller is known by `identity`: a token that was
 // refreshed meanwhile goes to the server with the retry, and for all that follows.
 // Rules wire-9, keep-alive-3.
-test('a parked call outlives credentials that expire, and the next leg brings the ones to ping with', async () => {
+test('a parked call outlives credentials that expire, and the next waiter brings the ones to ping with', async () => {
   const good = 'Bearer new';
   const server = await legacyServer(({ body, headers }, response) => {
     if (body.method !== 'ping') {
@@ -105,9 +105,9 @@ test('pings of many sessions that are due at once are sent one after the other',
 });
 
 // Rule wire-9: What the gateway sends on its own behalf (pings, the GET that resumes a stream, the DELETE) carries
-// the credentials of the latest leg.
+// the credentials of the latest waiter.
 // Rule pointer-5.
-test('a stream that breaks is resumed with the credentials of the newest leg', async () => {
+test('a stream that breaks is resumed with the credentials of the newest waiter', async () => {
   let finish = () => {};
   const server = await legacyServer(
     (_received, response) => {

@@ -33,7 +33,7 @@ async function served({ pool }: Stage, owner: SessionOwner): Promise<string> {
 }
 
 describe('the session of one call', () => {
-  // Rule sessions-3: With `sessions.concurrency: separate` a session carries one call at a time, from its first leg
+  // Rule sessions-3: With `sessions.concurrency: separate` a session carries one call at a time, from its first waiter
   // to its last, the time that it waits for its client included. A call takes the session that was used last by the
   // same caller; more calls at once get more sessions.
   test('serves the next one of the same caller', async () => {

@@ -91,7 +91,7 @@ describe('a question that comes again when the standalone stream is opened again
     const owner = { profile: ASKING, clientInfo: null, headers: {} };
     const id = sessionId('session-1');
     const point = { sessionId: id, revision: '2025-11-25', lastEventId: 'e1' } as const;
-    const session = await upstream.adoptSession(owner, point);
+    const session = await upstream.resumeSession(owner, point);
     closeAfterTest(() => session.close());
     const heard = new Heard();
     session.resumeCall(upstreamRequestId(7), point, heard, {}, [serverRequestId(2)]);

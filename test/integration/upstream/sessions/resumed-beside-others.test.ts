@@ -37,7 +37,7 @@ describe('a call that is resumed in a session that had others', () => {
     const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
     await upstream.greet({});
     const owner = { profile: CLIENT, clientInfo: null, headers: {} };
-    const session = await upstream.adoptSession(owner, POINT);
+    const session = await upstream.resumeSession(owner, POINT);
     closeAfterTest(() => session.close());
     const resume = async (id: UpstreamRequestId, from: string, beside?: UpstreamRequestId[]) => {
       const heard = new Heard();

@@ -49,7 +49,7 @@ test('they share it, and the first one that ends does not end it for the others'
 test('one whose credentials are good gets it, although those of another one were refused', async () => {
   const { upstream, adopt } = await freshPool();
   const refused = new UpstreamFailure('unauthorized', 'expired', { mayHaveActed: false });
-  vi.spyOn(upstream, 'adoptSession').mockRejectedValueOnce(refused);
+  vi.spyOn(upstream, 'resumeSession').mockRejectedValueOnce(refused);
   const [first, second] = await Promise.allSettled([adopt(), adopt()]);
   expect(first).toMatchObject({ status: 'rejected', reason: refused });
   expect(second).toMatchObject({ status: 'fulfilled' });
@@ -105,7 +105,7 @@ test('a session that is ended is not left to the next process', async () => {
 test('what fails for another reason fails for all who wait for it', async () => {
   const { upstream, adopt } = await freshPool();
   const failed = new UpstreamFailure('upstream_timeout', 'late', { mayHaveActed: false });
-  const adoption = vi.spyOn(upstream, 'adoptSession').mockRejectedValue(failed);
+  const adoption = vi.spyOn(upstream, 'resumeSession').mockRejectedValue(failed);
   const adopted = await Promise.allSettled([adopt(), adopt(), adopt()]);
   expect(adopted.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
   expect(adoption).toHaveBeenCalledTimes(1);

@@ -12,15 +12,15 @@ import {
   type CallState,
   type ConsumedRetry,
   type Effect,
-  type LegId,
-  type LegReply,
+  type WaiterId,
+  type WaiterReply,
   type OpenRequest,
   type StateName,
   type TimerName,
 } from '../../../../src/calls/machine/states.ts';
 import { step, TRANSITIONS } from '../../../../src/calls/machine/table.ts';
 import {
-  attachedLegs,
+  attachedWaiters,
   hasPlace,
   isBroken,
   openRequests,
@@ -31,8 +31,8 @@ import { inputKey, serverRequestId, type ServerRequestId } from '../../../../src
 import { expect } from '../../../fixtures/quick-expect.ts';
 
 const LIMITS: CallLimits = {
-  gatherWindowMs: 30,
-  gatherLimitMs: 150,
+  batchWindowMs: 30,
+  batchLimitMs: 150,
   maxDurationMs: 300_000,
   maxHoldMs: 60_000,
   parkTtlMs: 600_000,
@@ -50,11 +50,11 @@ type Fate = 'open' | 'answered' | 'withdrawn' | 'dead';
 type Told =
   | { readonly type: 'waiting' }
   | { readonly type: 'closed' }
-  | Exclude<LegReply, { type: 'sameInputRequired' }>;
+  | Exclude<WaiterReply, { type: 'sameInputRequired' }>;
 
 /** A retry that was accepted, and what it was told; its repetition is owed the same. */
 interface Accepted extends ConsumedRetry {
-  readonly legs: LegId[];
+  readonly waiters: WaiterId[];
   told: Told;
 }
 
@@ -63,17 +63,17 @@ class World {
   readonly rules = new Set<string>();
   readonly visited = new Set<StateName>();
   readonly armed = new Set<TimerName>();
-  readonly legs = new Map<LegId, Told>();
+  readonly waiters = new Map<WaiterId, Told>();
   readonly requests = new Map<ServerRequestId, Fate>();
   readonly used = new Set<number>();
   forgotten = false;
-  #nextLeg = 2;
+  #nextWaiter = 2;
   #nextId = 0;
   #nowMs = 1_700_000_000_000;
   #holds = true;
   #cancelled = false;
-  /** Legs of retries that waited for the stream and are yet to be looked at. */
-  readonly #pending = new Set<LegId>();
+  /** Waiters of retries that waited for the stream and are yet to be looked at. */
+  readonly #pending = new Set<WaiterId>();
   #lastRound: Extract<Told, { type: 'inputRequired' }> | null = null;
   #posting: readonly OpenRequest[] | null = null;
   /** What was open before the event that is being looked at. */
@@ -83,7 +83,7 @@ class World {
   #acceptedBefore: Accepted | null = null;
 
   constructor() {
-    this.legs.set(1, { type: 'waiting' });
+    this.waiters.set(1, { type: 'waiting' });
     const first = begin(1, LIMITS);
     this.state = first.state;
     this.#carryOut(first.effects);
@@ -102,11 +102,11 @@ class World {
     this.#nowMs += ms;
   }
 
-  newLeg(): LegId {
-    const leg = this.#nextLeg;
-    this.#nextLeg += 1;
-    this.legs.set(leg, { type: 'waiting' });
-    return leg;
+  newWaiter(): WaiterId {
+    const waiter = this.#nextWaiter;
+    this.#nextWaiter += 1;
+    this.waiters.set(waiter, { type: 'waiting' });
+    return waiter;
   }
 
   newRequest(): OpenRequest {
@@ -121,30 +121,30 @@ class World {
   }
 
   asks(): void {
-    this.feed({ type: 'asked', request: this.newRequest(), atMs: this.#nowMs });
+    this.dispatch({ type: 'asked', request: this.newRequest(), atMs: this.#nowMs });
   }
 
   /** A timer goes off, as the runner translates it. */
   fire(timer: TimerName, mayPark: boolean): void {
     this.armed.delete(timer);
     switch (timer) {
-      case 'gather':
-        return this.feed({ type: 'gathered', mayPark });
+      case 'batch':
+        return this.dispatch({ type: 'batched', mayPark });
       case 'grace':
-        return this.feed({ type: 'ended' });
+        return this.dispatch({ type: 'ended' });
       case 'redeliver':
         this.forgotten = true;
         return;
       case 'hold':
-        return this.feed({ type: 'holdOver', mayPark });
+        return this.dispatch({ type: 'holdOver', mayPark });
       default:
-        return this.feed({ type: 'expired', timer });
+        return this.dispatch({ type: 'expired', timer });
     }
   }
 
-  feed(event: CallEvent): void {
+  dispatch(event: CallEvent): void {
     const from = this.state;
-    if (event.type === 'legClosed') this.#close(event.leg);
+    if (event.type === 'waiterClosed') this.#close(event.waiter);
     const { state, effects, row } = step(from, event, LIMITS);
     if (row === null) {
       expect(state, 'an event without a row changes nothing').toBe(from);
@@ -154,7 +154,7 @@ class World {
     }
     expect(row.to, `rule ${row.rule} leads where it says`).toContain(state.name);
     this.rules.add(row.rule);
-    const isAdmitted = ('mayPark' in event && event.mayPark) || event.type === 'askerStops';
+    const isAdmitted = ('mayPark' in event && event.mayPark) || event.type === 'requesterStops';
     if (hasPlace(state) && !isAdmitted)
       expect(hasPlace(from), `rule ${row.rule} takes no place`).toBe(true);
     this.state = state;
@@ -166,7 +166,7 @@ class World {
     this.#server(event);
     this.#acceptance(from, event);
     this.#carryOut(effects);
-    if (event.type === 'retry' && repeated !== null) this.#isRepeated(event.leg, repeated);
+    if (event.type === 'retry' && repeated !== null) this.#isRepeated(event.waiter, repeated);
     this.#check();
   }
 
@@ -218,12 +218,12 @@ class World {
 
   // What clients are told.
 
-  #close(leg: LegId): void {
-    if (this.legs.get(leg)?.type === 'waiting') this.legs.set(leg, { type: 'closed' });
+  #close(waiter: WaiterId): void {
+    if (this.waiters.get(waiter)?.type === 'waiting') this.waiters.set(waiter, { type: 'closed' });
   }
 
-  #tell(leg: LegId, reply: LegReply): void {
-    expect(this.legs.get(leg), `leg ${leg} is told once, and while it waits`).toEqual({
+  #tell(waiter: WaiterId, reply: WaiterReply): void {
+    expect(this.waiters.get(waiter), `waiter ${waiter} is told once, and while it waits`).toEqual({
       type: 'waiting',
     });
     if (reply.type === 'inputRequired') {
@@ -235,15 +235,15 @@ class World {
       expect(reply.keys, 'what is asked is all that is open').toEqual(
         open.map((request) => request.key),
       );
-      if (reply.keys.length === 0) expect(['idle', 'done']).toContain(this.state.name);
+      if (reply.keys.length === 0) expect(['runningDetached', 'done']).toContain(this.state.name);
       this.#lastRound = reply;
     }
     if (reply.type === 'missingCapability') expect(reply.keys).not.toEqual([]);
     if (reply.type === 'sameInputRequired') expect(this.#lastRound).not.toBeNull();
     const told = reply.type === 'sameInputRequired' ? (this.#lastRound as Told) : reply;
-    this.legs.set(leg, told);
+    this.waiters.set(waiter, told);
     const accepted = this.#accepted;
-    if (accepted?.legs.includes(leg)) {
+    if (accepted?.waiters.includes(waiter)) {
       if (accepted.told.type !== 'waiting' && accepted.told.type !== 'closed') {
         expect(told, 'repetitions that wait together are told the same').toEqual(accepted.told);
       }
@@ -255,20 +255,20 @@ class World {
     const accepted = this.#accepted;
     if (event.type !== 'retry' || accepted === null) return null;
     // What comes while a parked call's stream is broken is looked at when the stream is back.
-    if (isBroken(from) && !('legs' in from)) return null;
+    if (isBroken(from) && !('waiters' in from)) return null;
     return accepted.round === event.round && accepted.answersDigest === event.answersDigest
       ? { ...accepted }
       : null;
   }
 
   /** The law of repetition: a lost answer is given again, and nothing else happens. */
-  #isRepeated(leg: LegId, accepted: Accepted): void {
-    const told = this.legs.get(leg);
+  #isRepeated(waiter: WaiterId, accepted: Accepted): void {
+    const told = this.waiters.get(waiter);
     const { state } = this;
     if (state.name !== 'cancelling' && state.name !== 'done') {
       if (accepted.told.type === 'waiting') {
         expect(told, 'the repetition waits with the first').toEqual({ type: 'waiting' });
-        this.#accepted?.legs.push(leg);
+        this.#accepted?.waiters.push(waiter);
       } else if (this.#lastRound?.round === this.state.round) {
         expect(told, 'the repetition is given the same round').toEqual(this.#lastRound);
       }
@@ -299,7 +299,7 @@ class World {
     if (event.type !== 'retry') return;
     this.used.add(is.round);
     this.#acceptedBefore = this.#accepted;
-    this.#accepted = { ...is, legs: [event.leg], told: { type: 'waiting' } };
+    this.#accepted = { ...is, waiters: [event.waiter], told: { type: 'waiting' } };
   }
 
   #isLeft(): boolean {
@@ -312,11 +312,11 @@ class World {
     for (const effect of effects) {
       switch (effect.do) {
         case 'reply':
-          expect(effect.legs).not.toEqual([]);
-          for (const leg of effect.legs) this.#tell(leg, effect.reply);
+          expect(effect.waiters).not.toEqual([]);
+          for (const waiter of effect.waiters) this.#tell(waiter, effect.reply);
           break;
         case 'post':
-          expect(this.legs.get(effect.leg)).toEqual({ type: 'waiting' });
+          expect(this.waiters.get(effect.waiter)).toEqual({ type: 'waiting' });
           expect(effect.requests).not.toEqual([]);
           expect(this.#posting, 'answers go upstream one retry at a time').toBeNull();
           this.#answer(effect.requests);
@@ -326,7 +326,7 @@ class World {
           expect(this.#holds, 'the session is still held').toBe(true);
           this.#posting = null;
           break;
-        case 'closeOut':
+        case 'cancelOpenQuestions':
           expect(effect.requests).not.toEqual([]);
           this.#answer(effect.requests);
           break;
@@ -348,10 +348,10 @@ class World {
           this.forgotten = true;
           break;
         case 'retryWaiting':
-          for (const { leg } of effect.retries) this.#pending.add(leg);
+          for (const { waiter } of effect.retries) this.#pending.add(waiter);
           for (const retry of effect.retries) {
-            this.#pending.delete(retry.leg);
-            if (this.legs.get(retry.leg)?.type === 'waiting') this.feed(retry);
+            this.#pending.delete(retry.waiter);
+            if (this.waiters.get(retry.waiter)?.type === 'waiting') this.dispatch(retry);
           }
           break;
         case 'arm':
@@ -374,20 +374,22 @@ class World {
     for (const deadline of deadlines) {
       expect([...this.armed], `the deadlines of ${state.name} are set`).toContain(deadline);
     }
-    const waiting = [...this.legs]
-      .filter(([leg, told]) => told.type === 'waiting' && !this.#pending.has(leg))
-      .map(([leg]) => leg);
-    expect([...attachedLegs(state)].sort(), 'every waiting leg is known').toEqual(waiting.sort());
+    const waiting = [...this.waiters]
+      .filter(([waiter, told]) => told.type === 'waiting' && !this.#pending.has(waiter))
+      .map(([waiter]) => waiter);
+    expect([...attachedWaiters(state)].sort(), 'every waiting waiter is known').toEqual(
+      waiting.sort(),
+    );
     const open = [...this.requests].filter(([, fate]) => fate === 'open').map(([id]) => id);
     const known = openRequests(state).flatMap(({ id }) => (id === null ? [] : [id]));
     expect(known.sort(), 'every open request is known, and nothing is open at the end').toEqual(
       open.sort(),
     );
-    const over = state.name === 'done' || state.name === 'settled';
+    const over = state.name === 'done' || state.name === 'resultReady';
     expect(this.#holds, 'what the call holds is freed when it is over').toBe(!over);
     expect(state.round).toBeLessThanOrEqual(LIMITS.maxRounds + 1);
     if (state.name === 'parked') expect(state.open).not.toEqual([]);
-    if (state.name === 'gathering') expect(state.open).not.toEqual([]);
+    if (state.name === 'batching') expect(state.open).not.toEqual([]);
   }
 }
 
@@ -420,18 +422,18 @@ const asked = fc.nat({ max: 60 }).map((ms): Happening => (world) => {
 
 const withdrawn = choice.map((which): Happening => (world) => {
   const id = pick([...world.requests.keys(), serverRequestId('never asked')], which);
-  if (id !== undefined) world.feed({ type: 'withdrawn', id });
+  if (id !== undefined) world.dispatch({ type: 'withdrawn', id });
 });
 
 const outcome = choice.map((n): Happening => (world) => {
-  world.feed({ type: 'outcome', outcome: { kind: 'complete', result: { n } } });
+  world.dispatch({ type: 'outcome', outcome: { kind: 'complete', result: { n } } });
 });
 
 const urlsRequired = fc
   .tuple(fc.integer({ min: 1, max: 3 }), room)
   .map(([count, mayPark]): Happening => (world) => {
     const requests = Array.from({ length: count }, () => world.newUrl());
-    world.feed({ type: 'urlsRequired', requests, mayPark });
+    world.dispatch({ type: 'urlsRequired', requests, mayPark });
   });
 
 const timer = fc.tuple(choice, room).map(([which, mayPark]): Happening => (world) => {
@@ -439,8 +441,8 @@ const timer = fc.tuple(choice, room).map(([which, mayPark]): Happening => (world
   if (fired !== undefined) world.fire(fired, mayPark);
 });
 
-const gatherTimer = room.map((mayPark): Happening => (world) => {
-  if (world.armed.has('gather')) world.fire('gather', mayPark);
+const batchTimer = room.map((mayPark): Happening => (world) => {
+  if (world.armed.has('batch')) world.fire('batch', mayPark);
 });
 
 interface RetryShape {
@@ -456,19 +458,19 @@ function retries({ round, digest, answers, undeclared, declined }: RetryShape): 
   return (world) => {
     const { state, lastAccepted } = world;
     const named = round === 'current' ? state.round : round === 'last' ? state.round - 1 : round;
-    const answerable = state.name === 'parked' || state.name === 'suspended';
+    const answerable = state.name === 'parked' || state.name === 'awaitingUrlVisit';
     const keys =
       answerable && named === state.round ? state.open.map((request) => request.key) : [];
     const answered = keys.filter((_, n) => (answers >> n) % 2 === 1);
-    world.feed({
+    world.dispatch({
       type: 'retry',
-      leg: world.newLeg(),
+      waiter: world.newWaiter(),
       round: named,
       answersDigest:
         round === 'last' && digest === 'same' ? (lastAccepted?.answersDigest ?? digest) : digest,
       answered,
       uncovered: keys.filter((_, n) => (undeclared >> n) % 2 === 1),
-      declined: declined && state.name === 'suspended' && answered.length > 0,
+      declined: declined && state.name === 'awaitingUrlVisit' && answered.length > 0,
     });
   };
 }
@@ -493,7 +495,8 @@ const anyRetry = fc
   .map(retries);
 
 const posted = fc.constant<Happening>((world) => {
-  if (world.posting !== null || world.state.name !== 'answering') world.feed({ type: 'posted' });
+  if (world.posting !== null || world.state.name !== 'answering')
+    world.dispatch({ type: 'posted' });
 });
 
 const postRefused = fc
@@ -501,39 +504,39 @@ const postRefused = fc
   .map(([cause, taken]): Happening => (world) => {
     if (world.posting === null) return;
     const ids = world.posting.flatMap(({ id }) => (id === null ? [] : [id]));
-    world.feed({
+    world.dispatch({
       type: 'postRefused',
       cause,
       accepted: ids.slice(0, Math.min(taken, ids.length - 1)),
     });
   });
 
-const legClosed = choice.map((which): Happening => (world) => {
-  const leg = pick([...world.legs.keys(), 1_000], which);
-  if (leg !== undefined) world.feed({ type: 'legClosed', leg });
+const waiterClosed = choice.map((which): Happening => (world) => {
+  const waiter = pick([...world.waiters.keys(), 1_000], which);
+  if (waiter !== undefined) world.dispatch({ type: 'waiterClosed', waiter });
 });
 
 const streamBreaks = fc.constantFrom('interrupted', 'resumed').map(
   (type): Happening =>
     (world) =>
-      world.feed({ type }),
+      world.dispatch({ type }),
 );
 
 const callEnds = fc
   .tuple(
     fc.constantFrom(
       ...(['lost', 'drain', 'evict', 'ended', 'shutOut'] as const),
-      ...(['takenOver', 'ownerReads', 'released', 'askerStops'] as const),
+      ...(['takenOver', 'ownerReads', 'released', 'requesterStops'] as const),
     ),
     fc.boolean(),
   )
   .map(([type, outlivesProcess]): Happening => (world) => {
     // The grace of a call can only end when there is one.
     if (type === 'ended' && world.state.name !== 'cancelling') return;
-    world.feed(type === 'drain' ? { type, outlivesProcess } : { type });
+    world.dispatch(type === 'drain' ? { type, outlivesProcess } : { type });
   });
 
-const operatorStops = fc.constant<Happening>((world) => world.feed({ type: 'operatorStops' }));
+const operatorStops = fc.constant<Happening>((world) => world.dispatch({ type: 'operatorStops' }));
 
 const holdTimer = fc.constant<Happening>((world) => {
   if (world.armed.has('hold')) world.fire('hold', true);
@@ -542,20 +545,20 @@ const holdTimer = fc.constant<Happening>((world) => {
 const givenToTask = fc.constantFrom(1_000, 3_600_000).map(
   (leftMs): Happening =>
     (world) =>
-      world.feed({ type: 'givenToTask', leftMs }),
+      world.dispatch({ type: 'givenToTask', leftMs }),
 );
 
 /** What ends a call is rare, so that histories are long. */
 const happening = fc.oneof(
   { weight: 12, arbitrary: asked },
-  { weight: 12, arbitrary: gatherTimer },
+  { weight: 12, arbitrary: batchTimer },
   { weight: 2, arbitrary: holdTimer },
   { weight: 8, arbitrary: answeringRetry },
   { weight: 16, arbitrary: anyRetry },
   { weight: 8, arbitrary: posted },
   { weight: 4, arbitrary: postRefused },
   { weight: 5, arbitrary: withdrawn },
-  { weight: 2, arbitrary: legClosed },
+  { weight: 2, arbitrary: waiterClosed },
   { weight: 1, arbitrary: givenToTask },
   { weight: 5, arbitrary: streamBreaks },
   { weight: 2, arbitrary: callEnds },
@@ -592,7 +595,7 @@ describe('whatever happens, in whatever order', { timeout: 180_000 }, () => {
   });
 
   // Rule laws-1.
-  test('a call left alone is over after a few deadlines, with every leg told', () => {
+  test('a call left alone is over after a few deadlines, with every waiter told', () => {
     fc.assert(
       fc.property(
         history,
@@ -605,7 +608,7 @@ describe('whatever happens, in whatever order', { timeout: 180_000 }, () => {
             if (fired !== undefined) world.fire(fired, true);
           }
           expect(world.state.name).toBe('done');
-          expect([...world.legs.values()].map((told) => told.type)).not.toContain('waiting');
+          expect([...world.waiters.values()].map((told) => told.type)).not.toContain('waiting');
           if (!world.forgotten) world.fire('redeliver', true);
           expect(world.forgotten, 'and then nothing is kept of it').toBe(true);
         },

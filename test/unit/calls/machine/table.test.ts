@@ -38,10 +38,10 @@ import {
   ended,
   env,
   finished,
-  gathered,
-  gathering,
+  batched,
+  batching,
   idle,
-  legClosed,
+  waiterClosed,
   LIMITS,
   LIVE,
   parked,
@@ -76,7 +76,7 @@ const GROUPS = {
 };
 const CASES = Object.values(GROUPS).flat();
 
-test('a call begins with its first leg waiting and two deadlines', () => {
+test('a call begins with its first waiter waiting and two deadlines', () => {
   expect(begin(7, LIMITS)).toEqual({
     state: running({ round: 1, consumed: null }),
     effects: [armRun, arm('call', 3_600_000)],
@@ -85,7 +85,7 @@ test('a call begins with its first leg waiting and two deadlines', () => {
 
 test('a replayed call begins in the round after that of the retry', () => {
   expect(begin(9, LIMITS, CONSUMED_NOW).state).toEqual(
-    running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
+    running({ round: 4, waiters: [9], consumed: CONSUMED_NOW }),
   );
 });
 
@@ -105,7 +105,7 @@ describe('with a limit on how long one response may take', () => {
   });
 
   test.each([
-    ['the last question is taken back', gathering(), withdrawn(env)],
+    ['the last question is taken back', batching(), withdrawn(env)],
     ['the answers are upstream', answering(), { type: 'posted' } as const],
     ['the stream is back', broken(running()), { type: 'resumed' } as const],
     ['the client comes again', idle(), retry()],
@@ -162,11 +162,11 @@ describe('what no row mentions changes nothing', () => {
     withdrawn: withdrawn(env),
     outcome: ended,
     urlsRequired: urlsRequired(),
-    gathered: gathered(),
+    batched: batched(),
     retry: retry(),
     posted: { type: 'posted' },
     postRefused: postRefused('unreachable'),
-    legClosed: legClosed(7),
+    waiterClosed: waiterClosed(7),
     expired: timeIsUp('call'),
     interrupted: { type: 'interrupted' },
     resumed: { type: 'resumed' },
@@ -176,39 +176,33 @@ describe('what no row mentions changes nothing', () => {
     takenOver: { type: 'takenOver' },
     ownerReads: { type: 'ownerReads' },
     released: { type: 'released' },
-    askerStops: { type: 'askerStops' },
+    requesterStops: { type: 'requesterStops' },
     operatorStops: { type: 'operatorStops' },
     givenToTask: { type: 'givenToTask', leftMs: 1_000 },
     shutOut: { type: 'shutOut' },
     holdOver: { type: 'holdOver', mayPark: true },
     evict: { type: 'evict' },
   };
-  const NEVER_NEWS: readonly EventName[] = [
-    'posted',
-    'postRefused',
-    'gathered',
-    'resumed',
-    'ended',
-  ];
-  const HELD: readonly EventName[] = ['holdOver', 'askerStops'];
+  const NEVER_NEWS: readonly EventName[] = ['posted', 'postRefused', 'batched', 'resumed', 'ended'];
+  const HELD: readonly EventName[] = ['holdOver', 'requesterStops'];
   const LEAVING: readonly EventName[] = ['takenOver', 'ownerReads', 'shutOut'];
   const OVER: readonly EventName[] = [
-    ...(['asked', 'withdrawn', 'interrupted', 'legClosed', 'released'] as const),
+    ...(['asked', 'withdrawn', 'interrupted', 'waiterClosed', 'released'] as const),
     ...HELD,
     ...LEAVING,
   ];
   const IGNORED: Readonly<Record<StateName, readonly EventName[]>> = {
     running: ['withdrawn', 'evict', 'released', 'operatorStops', ...NEVER_NEWS],
-    gathering: [
+    batching: [
       ...(['evict', 'released', 'operatorStops'] as const),
       ...HELD,
-      ...NEVER_NEWS.filter((event) => event !== 'gathered'),
+      ...NEVER_NEWS.filter((event) => event !== 'batched'),
     ],
-    answering: ['gathered', 'resumed', 'ended', 'evict', 'released', 'operatorStops', ...HELD],
-    parked: ['legClosed', 'evict', ...HELD, ...NEVER_NEWS],
-    idle: ['withdrawn', 'legClosed', 'evict', 'released', ...HELD, ...NEVER_NEWS],
-    settled: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
-    suspended: ['outcome', 'urlsRequired', 'lost', 'evict', ...OVER, ...NEVER_NEWS],
+    answering: ['batched', 'resumed', 'ended', 'evict', 'released', 'operatorStops', ...HELD],
+    parked: ['waiterClosed', 'evict', ...HELD, ...NEVER_NEWS],
+    runningDetached: ['withdrawn', 'waiterClosed', 'evict', 'released', ...HELD, ...NEVER_NEWS],
+    resultReady: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    awaitingUrlVisit: ['outcome', 'urlsRequired', 'lost', 'evict', ...OVER, ...NEVER_NEWS],
     cancelling: [
       ...(['urlsRequired', 'expired', 'drain', 'evict', 'givenToTask', 'operatorStops'] as const),
       ...OVER,
@@ -222,7 +216,7 @@ describe('what no row mentions changes nothing', () => {
     ],
   };
   const STATES: readonly CallState[] = [
-    ...LIVE.map((state) => ('legs' in state ? { ...state, legs: [7] } : state)),
+    ...LIVE.map((state) => ('waiters' in state ? { ...state, waiters: [7] } : state)),
     settled(),
     suspended(),
     cancelling(cancelled),
@@ -240,7 +234,7 @@ describe('what no row mentions changes nothing', () => {
   });
 
   test.each(LIVE)('while the stream of a call that is $name is broken', (live) => {
-    const state = broken('legs' in live ? { ...live, legs: [7] } : live);
+    const state = broken('waiters' in live ? { ...live, waiters: [7] } : live);
     const ignored = Object.values(EVENTS).filter(
       (event) => step(state, event, LIMITS).row === null,
     );
@@ -250,9 +244,9 @@ describe('what no row mentions changes nothing', () => {
     expect(ignored.map((event) => event.type).sort()).toEqual([...expected].sort());
   });
 
-  test('a leg that does not wait here may close', () => {
+  test('a waiter that does not wait here may close', () => {
     for (const state of [running(), answering(), broken(running()), broken(parked())]) {
-      expect(step(state, legClosed(99), LIMITS).row).toBeNull();
+      expect(step(state, waiterClosed(99), LIMITS).row).toBeNull();
     }
   });
 

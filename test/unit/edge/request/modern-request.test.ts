@@ -40,7 +40,7 @@ interface Change {
 }
 
 /** A call that passes, but for what is changed. */
-function climb(change: Change = {}): ReadRequest {
+function recover(change: Change = {}): ReadRequest {
   const fields: Record<string, string | null> = { ...HEADERS, ...change.headers };
   const raw = Object.entries(fields).flatMap(([name, value]) =>
     value === null ? [] : [name, value],
@@ -58,14 +58,14 @@ function climb(change: Change = {}): ReadRequest {
 }
 
 function accepted(change: Change = {}) {
-  const read = climb(change);
+  const read = recover(change);
   if (read.type !== 'request') throw new Error(JSON.stringify(read));
   return read.request;
 }
 
 /** Status, code and whether the id is repeated. */
 function refusal(change: Change): readonly [number, number, JsonValue] {
-  const read = climb(change);
+  const read = recover(change);
   if (read.type !== 'refused') throw new Error(read.type);
   const body = refusalBody(read.refusal);
   expect(schemaProblems(MODERN, 'to-client', body)).toEqual([]);
@@ -243,7 +243,7 @@ describe('each step refuses with its own status and code', () => {
 
   // Rule validation-9.
   test('an unserved version gets an error with those that are (basic/versioning)', () => {
-    const read = climb({
+    const read = recover({
       headers: { 'MCP-Protocol-Version': '2099-01-01' },
       meta: { [VERSION]: '2099-01-01' },
     });
@@ -355,7 +355,7 @@ describe('a modern notification', () => {
   const body = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled' });
 
   test('is taken, known or not (streamable-http, "Sending Messages")', () => {
-    expect(climb({ body })).toEqual({ type: 'notification' });
+    expect(recover({ body })).toEqual({ type: 'notification' });
   });
 
   // Rule eras-11.
@@ -368,7 +368,7 @@ describe('a modern notification', () => {
 test('a legacy request is left to whoever serves legacy clients', () => {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: {} });
   const headers = { 'MCP-Protocol-Version': null };
-  expect(climb({ body, headers, policy: { legacyClients: 'pass-through' } })).toEqual({
+  expect(recover({ body, headers, policy: { legacyClients: 'pass-through' } })).toEqual({
     type: 'legacy',
   });
 });
@@ -413,7 +413,7 @@ describe('whatever comes', () => {
     ) as fc.Arbitrary<Change>;
     fc.assert(
       fc.property(change, (given) => {
-        const read = climb(given);
+        const read = recover(given);
         expect(read.type).not.toBe('legacy');
         if (read.type !== 'refused') return;
         const { httpStatus } = read.refusal;

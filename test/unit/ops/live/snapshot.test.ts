@@ -45,11 +45,11 @@ const call: fc.Arbitrary<LiveCall> = fc.record({
   target: name,
   who: name,
   kinds: fc.array(fc.constantFrom('elicitation-form', 'roots'), { maxLength: 2 }),
-  state: fc.constantFrom('parked', 'idle', 'settled', 'suspended'),
+  state: fc.constantFrom('parked', 'runningDetached', 'resultReady', 'awaitingUrlVisit'),
   round: number,
   startedAtMs: number,
   sinceMs: number,
-  rung: fc.constantFrom(null, 'here', 'replay'),
+  recoveredBy: fc.constantFrom(null, 'here', 'replay'),
   isTask: fc.boolean(),
   owner: name,
 });

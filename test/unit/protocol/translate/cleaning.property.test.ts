@@ -163,12 +163,12 @@ describe('nothing that only a modern server or the gateway may say passes', () =
     fc.assert(
       fc.property(method, said, (method, params) => {
         const heard: JsonObject[] = [];
-        const leg = {
+        const waiter = {
           closed: new AbortController().signal,
           notify: (_method: string, params: JsonObject) => heard.push(params),
         };
         const sent = { ...params, progress: 1, level: 'error', progressToken: 'own' };
-        const listeners = [{ leg, request: { progressToken: 5, logLevel: 'debug' } }];
+        const listeners = [{ waiter, request: { progressToken: 5, logLevel: 'debug' } }];
         new Notifications().deliver(method, sent, listeners);
         expect(heard).toHaveLength(1);
         expectNothingForged(heard[0]);
@@ -183,7 +183,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
     fc.assert(
       fc.property(said, (params) => {
         const heard: JsonObject[] = [];
-        const leg = {
+        const waiter = {
           closed: new AbortController().signal,
           notify: (_method: string, params: JsonObject) => heard.push(params),
         };
@@ -193,7 +193,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
           resourcesListChanged: false,
           resourceSubscriptions: [],
         };
-        const listener = new Listener('mine' as ClientRequestId, filter, leg);
+        const listener = new Listener('mine' as ClientRequestId, filter, waiter);
         listener.acknowledge(filter);
         listener.hear('notifications/tools/list_changed', params);
         expectNothingForged(heard[1], SUBSCRIPTION_ID);

@@ -3,10 +3,10 @@ import { readClaim, writeOwner } from '../../../../src/replicas/directory/claim-
 import { readLease, writeLease } from '../../../../src/replicas/directory/lease-record.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 
-const OWNER = { id: 'id', boot: 'boot', address: 'http://127.0.0.1:1' };
+const OWNER = { id: 'id', instance: 'instance', address: 'http://127.0.0.1:1' };
 const [NAME, OTHERS] = [
-  { id: 'id', boot: 'boot' },
-  { ...OWNER, boot: 'other' },
+  { id: 'id', instance: 'instance' },
+  { ...OWNER, instance: 'other' },
 ];
 const SEAL = {
   ring: createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'lease'),
@@ -14,13 +14,16 @@ const SEAL = {
 };
 
 test('a claim is read as it was written, and says no address', () => {
-  expect(readClaim(`{"epoch":7,"owner":${writeOwner(OWNER)}}`)).toEqual({ owner: NAME, epoch: 7 });
+  expect(readClaim(`{"fencingToken":7,"owner":${writeOwner(OWNER)}}`)).toEqual({
+    owner: NAME,
+    fencingToken: 7,
+  });
 });
 
 // Rule relay-15.
 test.each([
-  ['a later version', JSON.stringify({ v: 2, epoch: 7, owner: NAME })],
-  ['another form', JSON.stringify({ epoch: 7, owner: { ...NAME, zone: 'a' } })],
+  ['a later version', JSON.stringify({ v: 2, fencingToken: 7, owner: NAME })],
+  ['another form', JSON.stringify({ fencingToken: 7, owner: { ...NAME, zone: 'a' } })],
   ['no JSON', 'x'],
 ])('a claim of %s is not read', (_, text) => {
   expect(readClaim(text)).toBeNull();

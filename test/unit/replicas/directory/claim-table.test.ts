@@ -4,35 +4,35 @@ import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
 import { homeId } from '../../../../src/protocol/ids.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
-const ONE = { id: 'one', boot: 'one' };
-const TWO = { id: 'two', boot: 'two' };
+const ONE = { id: 'one', instance: 'one' };
+const TWO = { id: 'two', instance: 'two' };
 const TTL_MS = 60_000;
 const HOME = homeId('home:ada');
 
 function stage() {
   const clock = new ManualClock();
   const ended = new Set<string>();
-  const table = new ClaimTable(clock, (boot) => ended.has(boot));
+  const table = new ClaimTable(clock, (instance) => ended.has(instance));
   const claim = (worker: typeof ONE) =>
     table.answer({ type: 'claim', id: HOME, ttlMs: TTL_MS }, worker);
   return { clock, table, claim, ended };
 }
 
 describe('a claim', () => {
-  test('is held until it is released, and is renewed with the same epoch', () => {
+  test('is held until it is released, and is renewed with the same fencing token', () => {
     const { table, claim } = stage();
-    expect(claim(ONE)).toEqual({ type: 'claimed', epoch: 1 });
-    expect(claim(ONE)).toEqual({ type: 'claimed', epoch: 1 });
+    expect(claim(ONE)).toEqual({ type: 'claimed', fencingToken: 1 });
+    expect(claim(ONE)).toEqual({ type: 'claimed', fencingToken: 1 });
     expect(claim(TWO)).toEqual({ type: 'held', by: ONE });
-    table.answer({ type: 'release', id: HOME, epoch: 1 }, ONE);
-    expect(claim(TWO)).toEqual({ type: 'claimed', epoch: 2 });
+    table.answer({ type: 'release', id: HOME, fencingToken: 1 }, ONE);
+    expect(claim(TWO)).toEqual({ type: 'claimed', fencingToken: 2 });
   });
 
-  test('is not released by another worker, nor with an earlier epoch', () => {
+  test('is not released by another worker, nor with an earlier fencing token', () => {
     const { table, claim } = stage();
     claim(ONE);
-    table.answer({ type: 'release', id: HOME, epoch: 1 }, TWO);
-    table.answer({ type: 'release', id: HOME, epoch: 0 }, ONE);
+    table.answer({ type: 'release', id: HOME, fencingToken: 1 }, TWO);
+    table.answer({ type: 'release', id: HOME, fencingToken: 0 }, ONE);
     expect(claim(TWO)).toEqual({ type: 'held', by: ONE });
   });
 
@@ -41,7 +41,7 @@ describe('a claim', () => {
     claim(ONE);
     table.answer({ type: 'keep', id: HOME, text: 'sealed', ttlMs: TTL_MS }, ONE);
     ended.add('one');
-    expect(claim(TWO)).toEqual({ type: 'claimed', epoch: 2 });
+    expect(claim(TWO)).toEqual({ type: 'claimed', fencingToken: 2 });
     expect(table.answer({ type: 'kept', id: HOME }, TWO)).toBe('sealed');
   });
 
@@ -51,11 +51,11 @@ describe('a claim', () => {
     clock.advance(TTL_MS - 1);
     expect(claim(TWO)).toEqual({ type: 'held', by: ONE });
     clock.advance(1);
-    expect(claim(TWO)).toEqual({ type: 'claimed', epoch: 1 });
+    expect(claim(TWO)).toEqual({ type: 'claimed', fencingToken: 1 });
   });
 });
 
-test('a primary that does not respond counts as a store that is away', async () => {
+test('a primary that does not respond counts as a store that is unreachable', async () => {
   const clock = new ManualClock();
   const claims = new RemoteClaims(clock, () => {});
   const claim = claims.claim(HOME, TTL_MS);

@@ -39,7 +39,7 @@ test('an error that says nothing of its own is told as the one before it', () =>
 });
 
 test('the reason that a Cluster client wraps is found', () => {
-  const wrapped = Object.assign(new Error('Failed to refresh slots cache.'), {
+  const wrapped = Object.assign(new Error('Failed to refresh permits cache.'), {
     lastNodeError: replyError('WRONGPASS invalid username-password pair'),
   });
   expect(unavailable(wrapped, STORE).failure).toBe('auth');

@@ -11,8 +11,8 @@ test('a process that takes the connection and does not answer is silent, and the
   stopAfterTest(async () => server.close());
   const { port } = server.address() as AddressInfo;
   const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'frames');
-  const local = { boot: 'here', audience: 'fleet', ring };
-  expect(await connect({ boot: 'there', address: `http://127.0.0.1:${port}` }, local)).toEqual({
+  const local = { instance: 'here', audience: 'fleet', ring };
+  expect(await connect({ instance: 'there', address: `http://127.0.0.1:${port}` }, local)).toEqual({
     type: 'silent',
     problem: 'it did not answer within 3000 ms',
   });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import {
-  ASKER_TIMEOUT_MS,
+  REQUESTER_TIMEOUT_MS,
   OWNER_TIMEOUT_MS,
   startWatchdog,
 } from '../../../../src/replicas/relay/liveness.ts';
@@ -42,7 +42,7 @@ function watching(clock: Clock, afterMs: number) {
 
 describe.each([
   { who: 'an owner', afterMs: OWNER_TIMEOUT_MS },
-  { who: 'a replica that asked', afterMs: ASKER_TIMEOUT_MS },
+  { who: 'a replica that asked', afterMs: REQUESTER_TIMEOUT_MS },
   { who: 'one that may be silent for no whole number of signs', afterMs: 1_250 },
 ])('$who', ({ afterMs }) => {
   test('is silent when nothing has been heard of it for that long, which is said once', () => {

@@ -1,6 +1,6 @@
-/** The order in which the asker tells its client what the owner sends. */
+/** The order in which the requester tells its client what the owner sends. */
 import { expect, test } from 'vitest';
-import type { Leg } from '../../../../src/model/request.ts';
+import type { Waiter } from '../../../../src/model/request.ts';
 import { writeLine } from '../../../../src/replicas/relay/messages.ts';
 import { OutgoingRetry } from '../../../../src/replicas/relay/outgoing-retry.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
@@ -18,12 +18,12 @@ test.each([0, 15_000])(
   'messages that arrive together are told in their order, and the reply last (pauses of %d ms)',
   async (maxPauseMs) => {
     const told: unknown[] = [];
-    const leg: Leg = {
+    const waiter: Waiter = {
       closed: new AbortController().signal,
       backlog: null,
       notify: (_method, params) => told.push(params['progress']),
     };
-    const retry = new OutgoingRetry(leg, {
+    const retry = new OutgoingRetry(waiter, {
       clock: new ManualClock(),
       maxLineLength: 1_000,
       sendsHeartbeats: false,

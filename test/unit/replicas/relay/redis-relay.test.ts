@@ -1,6 +1,6 @@
 /** Two replicas that write to each other through mailboxes: how each learns that the other is gone. */
 import { describe, expect, test } from 'vitest';
-import type { CallReply, Leg } from '../../../../src/model/request.ts';
+import type { CallReply, Waiter } from '../../../../src/model/request.ts';
 import { OpenResponses } from '../../../../src/lib/http.ts';
 import { OwnerActivity } from '../../../../src/replicas/relay/liveness.ts';
 import type { MessageQueue } from '../../../../src/replicas/relay/redis-queue.ts';
@@ -11,7 +11,7 @@ import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import { RETRY } from '../../../fixtures/clients/edge-request.ts';
 
 const ANSWER: CallReply = { kind: 'result', result: { content: [] } };
-const OWNER = { id: 'owner', boot: 'owner' };
+const OWNER = { id: 'owner', instance: 'owner' };
 
 /** What the client of the store throws when it has no connection. */
 const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false";
@@ -30,10 +30,10 @@ class Mail {
   /** The test has ended, and nobody waits for letters any more. */
   isOver = false;
 
-  boxOf(boot: string): Pick<MessageQueue, 'read' | 'push' | 'close' | 'isBehind'> {
+  boxOf(instance: string): Pick<MessageQueue, 'read' | 'push' | 'close' | 'isBehind'> {
     return {
       isBehind: false,
-      read: async (letter) => void this.#readers.set(boot, letter),
+      read: async (letter) => void this.#readers.set(instance, letter),
       push: async (to, sealed) => {
         this.count += 1;
         if (this.isAway) throw new Error(NOT_SENT);
@@ -78,7 +78,7 @@ async function twoReplicas() {
   const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const openResponses = new OpenResponses();
   const answer = Promise.withResolvers<CallReply>();
-  const taken = Promise.withResolvers<Leg>();
+  const taken = Promise.withResolvers<Waiter>();
   const common = {
     ...{
       ring,
@@ -90,23 +90,23 @@ async function twoReplicas() {
     },
     owners: new OwnerActivity(clock),
   };
-  const serveRelayed: RedisRelayOptions['serveRelayed'] = async (_route, _request, leg) => ({
+  const serveRelayed: RedisRelayOptions['serveRelayed'] = async (_route, _request, waiter) => ({
     begin: () => {
-      taken.resolve(leg);
+      taken.resolve(waiter);
       return answer.promise;
     },
     sendClientBack: () => {},
   });
-  new RedisRelay({ ...common, boot: 'owner', queue: mail.boxOf('owner'), serveRelayed });
+  new RedisRelay({ ...common, instance: 'owner', queue: mail.boxOf('owner'), serveRelayed });
   const asking = new RedisRelay({
     ...common,
-    boot: 'asker',
-    queue: mail.boxOf('asker'),
+    instance: 'requester',
+    queue: mail.boxOf('requester'),
     serveRelayed: async () => null,
   });
   const leaving = new AbortController();
   const told: string[] = [];
-  const client: Leg = {
+  const client: Waiter = {
     closed: leaving.signal,
     backlog: null,
     notify: (method) => told.push(method),
@@ -128,13 +128,13 @@ async function twoReplicas() {
 async function relayed() {
   const replicas = await twoReplicas();
   const heard = replicas.relay();
-  const leg = await replicas.taken;
+  const waiter = await replicas.taken;
   // The retry, the question whether it counts, and its confirmation.
   await replicas.mail.until(() => replicas.mail.count === 3);
-  return { ...replicas, heard, leg };
+  return { ...replicas, heard, waiter };
 }
 
-/** The same, but the store was away for so long that the owner was given up, and is back. */
+/** The same, but the store was unreachable for so long that the owner was given up, and is back. */
 async function givenUp() {
   const retry = await relayed();
   retry.mail.isAway = true;
@@ -146,48 +146,48 @@ async function givenUp() {
 
 describe('a retry that is relayed through Redis', () => {
   test('can take any time while both sides send heartbeats', async () => {
-    const { clock, mail, leg, heard, answer, openResponses } = await relayed();
+    const { clock, mail, waiter, heard, answer, openResponses } = await relayed();
     await mail.passHalves(clock, 60, 2);
-    expect(leg.closed.aborted).toBe(false);
+    expect(waiter.closed.aborted).toBe(false);
     answer(ANSWER);
     expect(await heard).toEqual({ type: 'replied', reply: ANSWER });
     expect([openResponses.count, clock.pending]).toEqual([0, 0]);
   });
 
   test('has lost its client when the replica that asked says nothing for six seconds', async () => {
-    const { clock, mail, leg } = await relayed();
-    mail.dead.add('asker');
+    const { clock, mail, waiter } = await relayed();
+    mail.dead.add('requester');
     mail.dead.add('owner');
     clock.advance(5_999);
-    expect(leg.closed.aborted).toBe(false);
+    expect(waiter.closed.aborted).toBe(false);
     clock.advance(1);
-    expect(leg.closed.aborted).toBe(true);
+    expect(waiter.closed.aborted).toBe(true);
   });
 
-  test('has not lost its client while the store is away', async () => {
-    const { clock, mail, leg, heard } = await relayed();
+  test('has not lost its client while the store is unreachable', async () => {
+    const { clock, mail, waiter, heard } = await relayed();
     mail.isAway = true;
     await mail.passHalves(clock, 120, 2);
     expect(await heard).toMatchObject({ type: 'unreachable' });
     mail.isAway = false;
     await mail.passHalves(clock, 1, 2);
     await mail.passHalves(clock, 12, 1);
-    expect(leg.closed.aborted).toBe(false);
+    expect(waiter.closed.aborted).toBe(false);
   });
 
   test('has lost its client when its mailbox stays full for half a minute', async () => {
-    const { clock, mail, leg, heard } = await relayed();
-    mail.full.add('asker');
+    const { clock, mail, waiter, heard } = await relayed();
+    mail.full.add('requester');
     await mail.saw(1, () => {
-      leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
+      waiter.notify('notifications/progress', { progressToken: 'token', progress: 1 });
     });
     const fullSinceMs = clock.now();
-    // Each half second the owner tries its letter again, and the asker gives a sign of life. After ten
-    // seconds without a message the asker gives the owner up, and says that its client may retry.
+    // Each half second the owner tries its letter again, and the requester gives a sign of life. After ten
+    // seconds without a message the requester gives the owner up, and says that its client may retry.
     await mail.passHalves(clock, 19, 2);
     await mail.passHalves(clock, 1, 3);
     expect(await heard).toMatchObject({ type: 'silent' });
-    while (!leg.closed.aborted) {
+    while (!waiter.closed.aborted) {
       clock.advance(100);
       await mail.until(() => true);
     }
@@ -199,16 +199,16 @@ describe('a retry whose owner was given up, and whose client may retry,', () => 
   // Rule relay-10: If a replica gave the owner up and told its client to retry, it tells the owner, which keeps the
   // call for half a minute. Through Redis it tells the owner when the store is available again.
   test('keeps its call for half a minute, and is told nothing more', async () => {
-    const { clock, mail, leg, told } = await givenUp();
+    const { clock, mail, waiter, told } = await givenUp();
     await mail.saw(1, () => {
-      leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
+      waiter.notify('notifications/progress', { progressToken: 'token', progress: 1 });
     });
     // The owner hears at last that the client retries.
     await mail.passHalves(clock, 1, 2);
     await mail.passHalves(clock, 59, 1);
-    expect(leg.closed.aborted).toBe(false);
+    expect(waiter.closed.aborted).toBe(false);
     clock.advance(500);
-    expect(leg.closed.aborted).toBe(true);
+    expect(waiter.closed.aborted).toBe(true);
     expect(told).toEqual([]);
     expect(clock.pending).toBe(0);
   });
@@ -237,9 +237,9 @@ describe('a retry whose owner was given up, and whose client may retry,', () => 
   });
 
   test('is over when its client leaves instead, and cancels its call', async () => {
-    const { clock, mail, leg, leave, answer, openResponses } = await givenUp();
+    const { clock, mail, waiter, leave, answer, openResponses } = await givenUp();
     leave();
-    await mail.until(() => leg.closed.aborted);
+    await mail.until(() => waiter.closed.aborted);
     // What the call ends with, which nobody reads.
     answer(ANSWER);
     await mail.until(() => openResponses.count === 0);

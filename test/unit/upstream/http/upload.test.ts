@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { uploadOf } from '../../../../src/upstream/http/client.ts';
 
-test('a large body is one that is let go of when it was sent, and says its length in bytes', async () => {
+test('a large body is one that is released when it was sent, and says its length in bytes', async () => {
   const large = 'é'.repeat(100_000);
   const { body, headers } = uploadOf(large);
   expect(body).toBeInstanceOf(Readable);

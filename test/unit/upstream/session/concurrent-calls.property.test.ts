@@ -37,7 +37,7 @@ interface Tool {
 }
 
 interface Question {
-  readonly asker: Tool;
+  readonly requester: Tool;
   readonly isEveryones: boolean;
   isWithdrawn: boolean;
   /** It was shown to the client of a call that is gone, which nobody can answer for. */
@@ -92,30 +92,30 @@ class History {
   }
 
   /** @param where on the stream of the call, beside it, or for the roots of the client */
-  ask(pick: number, where: 'on-stream' | 'unrelated' | 'roots'): void {
+  ask(pick: number, where: 'on-stream' | 'uncorrelated' | 'roots'): void {
     const nowMs = this.clock.now();
     const asking = this.tools.filter(({ asksUntilMs, waitsFor, lastAskedMs, lastOnStream }) => {
       if (asksUntilMs <= nowMs) return false;
-      const isBesideIt = where === 'unrelated' && lastOnStream;
+      const isBesideIt = where === 'uncorrelated' && lastOnStream;
       return waitsFor.size === 0 || (nowMs - lastAskedMs < ASKS_TOGETHER_MS && !isBesideIt);
     });
-    const asker = pickOf(asking, pick);
-    if (asker === undefined) return;
+    const requester = pickOf(asking, pick);
+    if (requester === undefined) return;
     const isOnStream = where === 'on-stream' && this.#kind === 'streamable-http';
     // The stream of a call is closed with it.
-    if (isOnStream && !asker.isRunning) return;
+    if (isOnStream && !requester.isRunning) return;
     const id = serverRequestId(this.questions.size);
     const isEveryones = where === 'roots';
     const method = isEveryones ? 'roots/list' : (METHODS[pick % 2] ?? METHODS[0]);
     // Nobody's client is there to answer for, and HTTP+SSE leaves it unanswered.
     const isLost = !this.tools.some(({ isRunning }) => isRunning);
-    const question = { asker, isEveryones, isWithdrawn: false, isLost, replies: 0 };
+    const question = { requester, isEveryones, isWithdrawn: false, isLost, replies: 0 };
     this.questions.set(id, question);
-    asker.waitsFor.add(id);
-    asker.lastAskedMs = nowMs;
-    if (!isEveryones) asker.lastOnStream = isOnStream;
+    requester.waitsFor.add(id);
+    requester.lastAskedMs = nowMs;
+    if (!isEveryones) requester.lastOnStream = isOnStream;
     const source = isOnStream
-      ? ({ stream: 'request', id: asker.exchange.id } as const)
+      ? ({ stream: 'request', id: requester.exchange.id } as const)
       : ({ stream: 'standalone' } as const);
     this.#server?.message({ type: 'request', id: id as number, method, params: {} }, source);
   }
@@ -153,7 +153,7 @@ class History {
     const [id, question] = pickOf(waiting, pick) ?? [];
     if (id === undefined || question === undefined) return;
     question.isWithdrawn = true;
-    question.asker.waitsFor.delete(id);
+    question.requester.waitsFor.delete(id);
     const params = { requestId: id };
     this.#server?.message(
       { type: 'notification', method: 'notifications/cancelled', params },
@@ -210,7 +210,7 @@ class History {
     expect(question?.isWithdrawn).toBe(false);
     expect(tool.isRunning).toBe(true);
     if (question?.isEveryones === true) question.isLost = false;
-    else expect(question?.asker).toBe(tool);
+    else expect(question?.requester).toBe(tool);
   }
 
   async #answerAll(tool: Tool): Promise<void> {
@@ -226,7 +226,7 @@ class History {
     expect(question, 'a question of the server').toBeDefined();
     if (question === undefined) return;
     question.replies += 1;
-    question.asker.waitsFor.delete(id as ServerRequestId);
+    question.requester.waitsFor.delete(id as ServerRequestId);
     expect(question.replies).toBe(1);
   }
 
@@ -249,11 +249,13 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.constant<Step>((history) => history.start()) },
   {
     weight: 6,
-    arbitrary: fc.tuple(pick, fc.constantFrom('on-stream', 'unrelated', 'unrelated', 'roots')).map(
-      ([of, where]): Step =>
-        (history) =>
-          history.ask(of, where),
-    ),
+    arbitrary: fc
+      .tuple(pick, fc.constantFrom('on-stream', 'uncorrelated', 'uncorrelated', 'roots'))
+      .map(
+        ([of, where]): Step =>
+          (history) =>
+            history.ask(of, where),
+      ),
   },
   {
     weight: 4,

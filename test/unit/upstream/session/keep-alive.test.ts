@@ -107,7 +107,7 @@ function repeated(code: UpstreamFailureCode, times: number): UpstreamFailureCode
 
 describe('credentials that are refused', () => {
   // Rule keep-alive-3: Credentials that are refused in a ping are not sent again, since that could lock a user out;
-  // pings go on when the next leg brings others, and the call goes on in either case.
+  // pings go on when the next waiter brings others, and the call goes on in either case.
   // Rule time-and-room-4.
   test('are not sent again, and end nothing', async () => {
     const { clock, gone, keepAlive, pass, pings } = pinging('unauthorized');

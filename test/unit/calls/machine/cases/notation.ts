@@ -6,8 +6,8 @@ import type {
   CallState,
   ConsumedRetry,
   Effect,
-  LegId,
-  LegReply,
+  WaiterId,
+  WaiterReply,
   Live,
   OpenRequest,
   RetryEvent,
@@ -19,8 +19,8 @@ import type { CallOutcome } from '../../../../../src/model/request.ts';
 import { inputKey, serverRequestId } from '../../../../../src/protocol/ids.ts';
 
 export const LIMITS: CallLimits = {
-  gatherWindowMs: 30,
-  gatherLimitMs: 150,
+  batchWindowMs: 30,
+  batchLimitMs: 150,
   maxDurationMs: 300_000,
   maxHoldMs: null,
   parkTtlMs: 600_000,
@@ -75,24 +75,24 @@ type Given<Name extends StateName> = Partial<StateNamed<Name>>;
 export const running = (given: Given<'running'> = {}): StateNamed<'running'> => ({
   name: 'running',
   round: 3,
-  legs: [7],
+  waiters: [7],
   consumed: CONSUMED,
   stream: 'open',
   waiting: [],
   ...given,
 });
-export const gathering = (given: Given<'gathering'> = {}): StateNamed<'gathering'> => ({
+export const batching = (given: Given<'batching'> = {}): StateNamed<'batching'> => ({
   ...running(),
   open: [env],
   sinceMs: 1_000,
   ...given,
-  name: 'gathering',
+  name: 'batching',
 });
 /** The retry of round 3 was accepted; its answer to `env` is on its way. */
 export const answering = (given: Given<'answering'> = {}): StateNamed<'answering'> => ({
   name: 'answering',
   round: 4,
-  legs: [9],
+  waiters: [9],
   consumed: CONSUMED_NOW,
   before: CONSUMED,
   posting: [env],
@@ -112,22 +112,24 @@ export const parked = (given: Given<'parked'> = {}): StateNamed<'parked'> => ({
   waiting: [],
   ...given,
 });
-export const idle = (given: Given<'idle'> = {}): StateNamed<'idle'> => ({
-  name: 'idle',
+export const idle = (given: Given<'runningDetached'> = {}): StateNamed<'runningDetached'> => ({
+  name: 'runningDetached',
   round: 3,
   consumed: CONSUMED,
   stream: 'open',
   waiting: [],
   ...given,
 });
-export const settled = (): StateNamed<'settled'> => ({
-  name: 'settled',
+export const settled = (): StateNamed<'resultReady'> => ({
+  name: 'resultReady',
   round: 3,
   consumed: CONSUMED,
   outcome,
 });
-export const suspended = (given: Given<'suspended'> = {}): StateNamed<'suspended'> => ({
-  name: 'suspended',
+export const suspended = (
+  given: Given<'awaitingUrlVisit'> = {},
+): StateNamed<'awaitingUrlVisit'> => ({
+  name: 'awaitingUrlVisit',
   round: 3,
   consumed: CONSUMED,
   open: [login],
@@ -177,12 +179,12 @@ export const urlsRequired = (mayPark = true): CallEvent => ({
   requests: [login, terms],
   mayPark,
 });
-export const gathered = (mayPark = true): CallEvent => ({ type: 'gathered', mayPark });
-/** A retry of the current round with leg 9 that answers the given requests. */
+export const batched = (mayPark = true): CallEvent => ({ type: 'batched', mayPark });
+/** A retry of the current round with waiter 9 that answers the given requests. */
 export const retry = (answered: readonly OpenRequest[] = [], given: Partial<RetryEvent> = {}) =>
   ({
     type: 'retry',
-    leg: 9,
+    waiter: 9,
     round: 3,
     answersDigest: 'third',
     answered: answered.map((request) => request.key),
@@ -190,38 +192,42 @@ export const retry = (answered: readonly OpenRequest[] = [], given: Partial<Retr
     declined: false,
     ...given,
   }) as const;
-/** The last accepted retry once more, with leg 8. */
-export const repetition = retry([], { leg: 8, ...CONSUMED });
-export const repetitionWhileResuming = retry([env], { leg: 8 });
+/** The last accepted retry once more, with waiter 8. */
+export const repetition = retry([], { waiter: 8, ...CONSUMED });
+export const repetitionWhileResuming = retry([env], { waiter: 8 });
 export const postRefused = (
   cause: 'unauthorized' | 'unreachable' | 'sessionGone',
   accepted: readonly OpenRequest[] = [],
 ): CallEvent => ({ type: 'postRefused', cause, accepted: accepted.map(idOf) });
 export const drain = (outlivesProcess = false): CallEvent => ({ type: 'drain', outlivesProcess });
-export const legClosed = (leg: LegId): CallEvent => ({ type: 'legClosed', leg });
+export const waiterClosed = (waiter: WaiterId): CallEvent => ({ type: 'waiterClosed', waiter });
 export const timeIsUp = (timer: 'run' | 'park' | 'call'): CallEvent => ({ type: 'expired', timer });
 
 // Effects.
 
-export const tell = (legs: readonly LegId[], reply: LegReply): Effect => ({
+export const tell = (waiters: readonly WaiterId[], reply: WaiterReply): Effect => ({
   do: 'reply',
-  legs,
+  waiters,
   reply,
 });
-export const tellEnd = (legs: readonly LegId[], end: CallEnd) => tell(legs, { type: 'end', end });
-export const ask = (legs: readonly LegId[], round: number, open: readonly OpenRequest[]) =>
-  tell(legs, { type: 'inputRequired', round, keys: open.map((request) => request.key) });
+export const tellEnd = (waiters: readonly WaiterId[], end: CallEnd) =>
+  tell(waiters, { type: 'end', end });
+export const ask = (waiters: readonly WaiterId[], round: number, open: readonly OpenRequest[]) =>
+  tell(waiters, { type: 'inputRequired', round, keys: open.map((request) => request.key) });
 export const arm = (timer: TimerName, afterMs: number): Effect => ({ do: 'arm', timer, afterMs });
-export const armGather = (afterMs = 30) => arm('gather', afterMs);
+export const armBatch = (afterMs = 30) => arm('batch', afterMs);
 export const armRun = arm('run', 300_000);
 export const armPark = arm('park', 600_000);
 const armGrace = arm('grace', 2_000);
 export const armRedeliver = arm('redeliver', 120_000);
-export const closeOut = (...requests: OpenRequest[]): Effect => ({ do: 'closeOut', requests });
+export const cancelOpenQuestions = (...requests: OpenRequest[]): Effect => ({
+  do: 'cancelOpenQuestions',
+  requests,
+});
 const cancelUpstream = (...open: OpenRequest[]): Effect => ({ do: 'cancelUpstream', open });
 export const free = (clean: boolean): Effect => ({ do: 'free', clean });
 export const retryWaiting = (...retries: RetryEvent[]): Effect => ({ do: 'retryWaiting', retries });
 export const leave: Effect = { do: 'leave' };
 export const cancel = (...open: OpenRequest[]): Effect[] => [cancelUpstream(...open), armGrace];
 
-export const LIVE: readonly Live[] = [running(), gathering(), answering(), parked(), idle()];
+export const LIVE: readonly Live[] = [running(), batching(), answering(), parked(), idle()];

@@ -14,7 +14,7 @@ import {
   drain,
   env,
   free,
-  gathering,
+  batching,
   idle,
   leave,
   lost,
@@ -31,7 +31,7 @@ import {
 export const STOPPING: readonly Case[] = [
   {
     rule: 'cancelled-on-drain',
-    title: 'the process stops: the leg is told, the server too',
+    title: 'the process stops: the waiter is told, the server too',
     from: running(),
     on: drain(),
     state: cancelling(refused('draining')),
@@ -39,8 +39,8 @@ export const STOPPING: readonly Case[] = [
   },
   {
     rule: 'cancelled-on-drain',
-    title: 'what was gathered is closed out',
-    from: gathering(),
+    title: 'what was batched is closed out',
+    from: batching(),
     on: drain(),
     state: cancelling(refused('draining')),
     effects: [tellEnd([7], refused('draining')), ...cancel(env)],
@@ -72,7 +72,7 @@ export const STOPPING: readonly Case[] = [
   {
     rule: 'cancelled-on-drain',
     title: 'the process stops while the stream is broken: all that wait are told',
-    from: broken(gathering(), [retry()]),
+    from: broken(batching(), [retry()]),
     on: drain(),
     state: cancelling(refused('draining')),
     effects: [tellEnd([9], refused('draining')), tellEnd([7], refused('draining')), ...cancel(env)],
@@ -101,7 +101,7 @@ export const LETTING_GO: readonly Case[] = [
   {
     rule: 'left-on-drain',
     title: 'what another replica can resume is left to it: the client is asked',
-    from: gathering({ open: [env, size] }),
+    from: batching({ open: [env, size] }),
     on: drain(true),
     state: done(left),
     effects: [ask([7], 3, [env, size]), leave, armRedeliver],
@@ -141,7 +141,7 @@ export const LETTING_GO: readonly Case[] = [
   {
     rule: 'left-on-drain',
     title: 'a retry that waits for the stream is told to retry, with the same answers',
-    from: broken(gathering(), [retry([env])]),
+    from: broken(batching(), [retry([env])]),
     on: drain(true),
     state: done(left),
     effects: [ask([7], 3, [env]), tellEnd([9], left), leave, armRedeliver],
@@ -186,18 +186,18 @@ export const RELEASED: readonly Case[] = [
 /** In each state in which the server may still be at work. */
 export const TAKEN_OVER: readonly Case[] = [
   [running(), [7]] as const,
-  [gathering(), [7]] as const,
+  [batching(), [7]] as const,
   [answering(), [9]] as const,
   [parked(), []] as const,
   [idle(), []] as const,
   [broken(running(), [retry()]), [7, 9]] as const,
-].map(([from, legs]) => ({
+].map(([from, waiters]) => ({
   rule: 'taken-over',
   title: 'the waiting clients are told to retry, and the server is told nothing',
   from,
   on: { type: 'takenOver' },
   state: done(left, from.name === 'answering' ? { round: 4, consumed: CONSUMED_NOW } : {}),
-  effects: [...(legs.length > 0 ? [tellEnd(legs, left)] : []), leave, armRedeliver],
+  effects: [...(waiters.length > 0 ? [tellEnd(waiters, left)] : []), leave, armRedeliver],
 }));
 
 export const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects }) => ({
@@ -219,7 +219,7 @@ export const LEFT_TO_OWNER: readonly Case[] = TAKEN_OVER.map((one) => ({
 }));
 
 export const TASKS: readonly Case[] = [
-  ...[running(), gathering(), answering(), parked(), idle(), settled(), suspended()].map(
+  ...[running(), batching(), answering(), parked(), idle(), settled(), suspended()].map(
     (state): Case => ({
       rule: 'given-to-task',
       title: `a task waits for the call, which lives as long as the task (${state.name})`,

@@ -1,7 +1,7 @@
 /** Retries: with answers, without, and repeated. */
 import {
   answering,
-  armGather,
+  armBatch,
   armPark,
   armRedeliver,
   armRun,
@@ -19,7 +19,7 @@ import {
   expired,
   finished,
   free,
-  gathering,
+  batching,
   idle,
   login,
   lost,
@@ -62,7 +62,7 @@ export const RETRYING: readonly Case[] = [
     from: parked(),
     on: retry([env]),
     state: answering(),
-    effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
+    effects: [armRun, { do: 'post', waiter: 9, requests: [env] }],
   },
   {
     rule: 'answers-accepted',
@@ -70,7 +70,7 @@ export const RETRYING: readonly Case[] = [
     from: parked(),
     on: retry([env], { uncovered: [env.key] }),
     state: answering(),
-    effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
+    effects: [armRun, { do: 'post', waiter: 9, requests: [env] }],
   },
   {
     rule: 'answers-accepted',
@@ -78,7 +78,7 @@ export const RETRYING: readonly Case[] = [
     from: parked({ open: [env, size, color] }),
     on: retry([size]),
     state: answering({ posting: [size], missing: [env, color] }),
-    effects: [armRun, { do: 'post', leg: 9, requests: [size] }],
+    effects: [armRun, { do: 'post', waiter: 9, requests: [size] }],
   },
   {
     rule: 'asked-again',
@@ -101,7 +101,7 @@ export const RETRYING: readonly Case[] = [
     title: 'a retry when nothing is asked any more waits for the outcome',
     from: idle(),
     on: retry(),
-    state: running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
+    state: running({ round: 4, waiters: [9], consumed: CONSUMED_NOW }),
     effects: [armRun],
   },
   {
@@ -109,7 +109,7 @@ export const RETRYING: readonly Case[] = [
     title: 'once everything is answered, the client waits for the outcome',
     from: answering(),
     on: { type: 'posted' },
-    state: running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
+    state: running({ round: 4, waiters: [9], consumed: CONSUMED_NOW }),
     effects: [],
   },
   {
@@ -125,14 +125,14 @@ export const RETRYING: readonly Case[] = [
     title: 'what came since has its window, which began with the first of it',
     from: answering({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
-    state: gathering({
+    state: batching({
       round: 4,
-      legs: [9],
+      waiters: [9],
       consumed: CONSUMED_NOW,
       open: [size, color],
       sinceMs: 5_000,
     }),
-    effects: [armGather(30)],
+    effects: [armBatch(30)],
   },
   {
     rule: 'answers-taken',
@@ -140,14 +140,14 @@ export const RETRYING: readonly Case[] = [
     from: answering({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
     limits: { maxShownQuestions: 2 },
-    state: gathering({
+    state: batching({
       round: 4,
-      legs: [9],
+      waiters: [9],
       consumed: CONSUMED_NOW,
       open: [size, color],
       sinceMs: 5_000,
     }),
-    effects: [armGather(0)],
+    effects: [armBatch(0)],
   },
   {
     rule: 'answers-round-limit-reached',
@@ -160,7 +160,7 @@ export const RETRYING: readonly Case[] = [
   {
     rule: 'session-forgotten',
     title: 'answers for a session that the server has forgotten: the call is lost',
-    from: answering({ legs: [9, 8], missing: [size] }),
+    from: answering({ waiters: [9, 8], missing: [size] }),
     on: postRefused('sessionGone'),
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
     effects: [free(false), tellEnd([9, 8], lost), armRedeliver],
@@ -176,7 +176,7 @@ export const RETRYING: readonly Case[] = [
   {
     rule: 'answers-refused',
     title: 'answers that the server had taken are not asked for again',
-    from: answering({ legs: [9, 8], posting: [env, size] }),
+    from: answering({ waiters: [9, 8], posting: [env, size] }),
     on: postRefused('unreachable', [env]),
     state: parked({ open: [size] }),
     effects: [tell([9, 8], { type: 'unreachable' }), armPark],
@@ -197,15 +197,15 @@ export const REPEATING: readonly Case[] = [
     title: 'a repetition waits with the retry that it repeats',
     from: running(),
     on: repetition,
-    state: running({ legs: [7, 8] }),
+    state: running({ waiters: [7, 8] }),
     effects: [],
   },
   {
     rule: 'retry-joined',
     title: 'also while the window is open',
-    from: gathering(),
+    from: batching(),
     on: repetition,
-    state: gathering({ legs: [7, 8] }),
+    state: batching({ waiters: [7, 8] }),
     effects: [],
   },
   {
@@ -213,7 +213,7 @@ export const REPEATING: readonly Case[] = [
     title: 'its answers are not posted a second time',
     from: answering(),
     on: repetitionWhileResuming,
-    state: answering({ legs: [9, 8] }),
+    state: answering({ waiters: [9, 8] }),
     effects: [],
   },
   {
@@ -221,7 +221,7 @@ export const REPEATING: readonly Case[] = [
     title: 'a repetition waits with the first although the stream is broken',
     from: broken(running()),
     on: repetition,
-    state: broken(running({ legs: [7, 8] })),
+    state: broken(running({ waiters: [7, 8] })),
     effects: [],
   },
   ...[parked(), idle(), settled(), suspended()].map((from) => ({
@@ -272,7 +272,7 @@ export const REPEATING: readonly Case[] = [
     state: over(refused('draining')),
     effects: [tellEnd([9], lost)],
   })),
-  ...[running(), gathering(), parked(), idle(), settled(), suspended()].map((from) => ({
+  ...[running(), batching(), parked(), idle(), settled(), suspended()].map((from) => ({
     rule: 'retry-rejected',
     title: `other answers on a used pointer are refused (${from.name})`,
     from,
@@ -284,7 +284,7 @@ export const REPEATING: readonly Case[] = [
     rule: 'retry-rejected',
     title: 'other answers while the first are being posted are refused',
     from: answering(),
-    on: retry([], { leg: 8, answersDigest: 'changed' }),
+    on: retry([], { waiter: 8, answersDigest: 'changed' }),
     state: answering(),
     effects: [tell([8], { type: 'invalidRequestState', reason: 'consumed' })],
   },

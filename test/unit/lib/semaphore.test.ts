@@ -1,9 +1,9 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Turns } from '../../../src/lib/turns.ts';
+import { Semaphore } from '../../../src/lib/semaphore.ts';
 
 test('so many pieces of work run at a time, and the others wait in their order', async () => {
-  const turns = new Turns(2);
+  const turns = new Semaphore(2);
   const begun: [string, boolean][] = [];
   const ends = new Map<string, PromiseWithResolvers<void>>();
   const work = (name: string) => (hasWaited: boolean) => {

@@ -18,7 +18,7 @@ const POINTER: Pointer = {
   issuedAtSeconds: 0,
   callId: callId('call'),
   round: 1,
-  owner: { id: 'dead', boot: 'dead' },
+  owner: { id: 'dead', instance: 'dead' },
   route: 'route',
   method: 'tools/call',
   target: 'greet',
@@ -67,7 +67,7 @@ function replicaWithStore() {
       server.did.push('claim');
       requests.shift()?.();
       await new Promise<void>((resolve) => grants.push(resolve));
-      return { type: 'claimed', epoch: 1 };
+      return { type: 'claimed', fencingToken: 1 };
     },
     release: async () => void server.did.push('unclaim'),
     kept: async () => null,
@@ -78,8 +78,8 @@ function replicaWithStore() {
     sealer: { seal: () => 'pointer', open: () => POINTER },
   });
   const retry = () => {
-    const { leg, leave } = waitingClient();
-    return { reply: calls.serve(RETRY, leg), leave };
+    const { waiter, leave } = waitingClient();
+    return { reply: calls.serve(RETRY, waiter), leave };
   };
   /** Resolves when the store is asked for a claim. */
   const claimRequest = () => new Promise<void>((resolve) => requests.push(resolve));
@@ -133,7 +133,7 @@ test('answers wait for a stream that broke again while the stream beside it was 
   const { calls, server } = callsTestbed({ sealer: { seal: () => 'pointer', open: () => ASKED } });
   server.standaloneOpen = opened.promise;
   const inputResponses = { 'roots-1': { roots: [] } };
-  const reply = calls.serve({ ...RETRY, inputResponses }, waitingClient().leg);
+  const reply = calls.serve({ ...RETRY, inputResponses }, waitingClient().waiter);
   await settled();
   server.says.resumed();
   server.says.interrupted();

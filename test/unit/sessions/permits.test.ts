@@ -1,33 +1,37 @@
 import { beforeEach, expect, test } from 'vitest';
 import { LocalCounts } from '../../../src/lib/counts.ts';
-import { Slots, type Slot } from '../../../src/sessions/slots.ts';
+import { Permits, type Permit } from '../../../src/sessions/permits.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const WAIT_MS = 10_000;
 
 let clock: ManualClock;
-let slots: Slots;
+let permits: Permits;
 let ended: string[];
 
 beforeEach(() => {
   clock = new ManualClock();
   ended = [];
   const queue = { length: 2, waitMs: WAIT_MS };
-  slots = new Slots({ max: 3, maxPerPrincipal: 2, queue, name: 'mcp' }, new LocalCounts(), clock);
+  permits = new Permits(
+    { max: 3, maxPerPrincipal: 2, queue, name: 'mcp' },
+    new LocalCounts(),
+    clock,
+  );
 });
 
 /** Marks the session as idle. Its end takes until `free`. */
-function idle(slot: Slot, name: string): void {
-  slot.idle(() => ended.push(name));
+function idle(permit: Permit, name: string): void {
+  permit.idle(() => ended.push(name));
 }
 
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** Takes a slot, and tells whether it was given. */
+/** Takes a permit, and tells whether it was given. */
 function taking(principal: string | null) {
-  const state: { slot: Slot | null; failure: unknown } = { slot: null, failure: null };
-  slots.take(principal).then(
-    (slot) => (state.slot = slot),
+  const state: { permit: Permit | null; failure: unknown } = { permit: null, failure: null };
+  permits.take(principal).then(
+    (permit) => (state.permit = permit),
     (failure: unknown) => (state.failure = failure),
   );
   return state;
@@ -38,7 +42,11 @@ function taking(principal: string | null) {
 // none is idle a call waits as in `sessions.queue`, and then fails with `upstream_busy`. The sessions of all workers
 // of a gateway count, with the delay of their other limits.
 test('the session that was idle for the longest time makes room', async () => {
-  const [a, b, c] = [await slots.take('ada'), await slots.take('bob'), await slots.take('eve')];
+  const [a, b, c] = [
+    await permits.take('ada'),
+    await permits.take('bob'),
+    await permits.take('eve'),
+  ];
   idle(b, 'b');
   idle(a, 'a');
   idle(c, 'c');
@@ -47,16 +55,16 @@ test('the session that was idle for the longest time makes room', async () => {
   const next = taking('dan');
   await settle();
   expect(ended).toEqual(['a']);
-  expect(next.slot).toBeNull();
+  expect(next.permit).toBeNull();
   a.free();
   await settle();
-  expect(next.slot).not.toBeNull();
+  expect(next.permit).not.toBeNull();
   expect(ended).toEqual(['a']);
-  expect(slots.size).toBe(3);
+  expect(permits.size).toBe(3);
 });
 
 test('no queue is too short for those for whom an idle session makes room', async () => {
-  for (const name of ['a', 'b', 'c']) idle(await slots.take(null), name);
+  for (const name of ['a', 'b', 'c']) idle(await permits.take(null), name);
   const next = [1, 2, 3, 4, 5, 6].map(() => taking(null));
   await settle();
   expect(ended).toEqual(['a', 'b', 'c']);
@@ -65,19 +73,19 @@ test('no queue is too short for those for whom an idle session makes room', asyn
 });
 
 test('a principal at its limit ends one of its own', async () => {
-  const [a, b] = [await slots.take('ada'), await slots.take('ada')];
-  idle(await slots.take('bob'), 'bob');
+  const [a, b] = [await permits.take('ada'), await permits.take('ada')];
+  idle(await permits.take('bob'), 'bob');
   idle(b, 'b');
   const next = taking('ada');
   expect(ended).toEqual(['b']);
   b.free();
   await settle();
-  expect(next.slot).not.toBeNull();
+  expect(next.permit).not.toBeNull();
   a.free();
 });
 
 test('who finds none idle waits for a while, or for the first that becomes idle', async () => {
-  const [a] = [await slots.take(null), await slots.take(null), await slots.take(null)];
+  const [a] = [await permits.take(null), await permits.take(null), await permits.take(null)];
   const [one, other, refused] = [taking(null), taking(null), taking(null)];
   await settle();
   expect(refused.failure).toMatchObject({ code: 'upstream_busy' });
@@ -85,7 +93,7 @@ test('who finds none idle waits for a while, or for the first that becomes idle'
   expect(ended).toEqual(['a']);
   a.free();
   await settle();
-  expect(one.slot).not.toBeNull();
+  expect(one.permit).not.toBeNull();
   clock.advance(WAIT_MS);
   await settle();
   expect(other.failure).toMatchObject({ code: 'upstream_busy', details: { mayHaveActed: false } });
@@ -93,11 +101,11 @@ test('who finds none idle waits for a while, or for the first that becomes idle'
 });
 
 test('who waits for room of its own holds up nobody else', async () => {
-  await slots.take('ada');
-  await slots.take('ada');
+  await permits.take('ada');
+  await permits.take('ada');
   const waiting = taking('ada');
   const bob = taking('bob');
   await settle();
-  expect(bob.slot).not.toBeNull();
-  expect(waiting.slot).toBeNull();
+  expect(bob.permit).not.toBeNull();
+  expect(waiting.permit).toBeNull();
 });

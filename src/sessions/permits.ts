@@ -1,7 +1,7 @@
 /**
- * Counts the sessions of a route, and those of each principal, in all processes that share the counts. Where no slot is
+ * Counts the sessions of a route, and those of each principal, in all processes that share the counts. Where no permit is
  * free, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
- * other processes end one. Sessions are opened in a slot of their own, and alone where the server can have one only.
+ * other processes end one. Sessions are opened in a permit of their own, and alone where the server can have one only.
  */
 import { ReleasingMap } from '../lib/containers.ts';
 import type { Counts } from '../lib/counts.ts';
@@ -10,7 +10,7 @@ import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { Session } from '../upstream/session/session.ts';
 
-export interface SlotLimits {
+export interface PermitLimits {
   /** The most sessions of the route. */
   readonly max: number;
   /** The most sessions of one principal. */
@@ -21,46 +21,46 @@ export interface SlotLimits {
 }
 
 /** What one session takes of the limits, from before it is opened until it has ended. */
-export interface Slot {
-  /** Nothing uses the session: `end` is called, once, if its slot is needed. */
+export interface Permit {
+  /** Nothing uses the session: `end` is called, once, if its permit is needed. */
   idle(end: () => void): void;
   used(): void;
   free(): void;
 }
 
-interface Taken extends Slot {
+interface Taken extends Permit {
   readonly principal: string | null;
 }
 
-interface SlotRequest {
+interface PermitRequest {
   readonly principal: string | null;
   readonly expiry: Timer;
-  readonly slot: PromiseWithResolvers<Slot>;
+  readonly permit: PromiseWithResolvers<Permit>;
   /** Whether the other processes are told, since no session of this one can end for it. */
   isCounted: boolean;
 }
 
-export class Slots {
-  readonly #limits: SlotLimits;
+export class Permits {
+  readonly #limits: PermitLimits;
   readonly #counts: Counts;
   readonly #clock: Clock;
   /** Longest idle first. */
   readonly #idle = new ReleasingMap<Taken, () => void>();
   /** Sessions that were told to end, and still count. */
   readonly #ending = new Set<Taken>();
-  readonly #waiting = new Set<SlotRequest>();
+  readonly #waiting = new Set<PermitRequest>();
   #size = 0;
   /** Leaves the counts to others. */
   readonly close: () => void;
 
   /** @param counts of all processes that the limits are for */
-  constructor(limits: SlotLimits, counts: Counts, clock: Clock) {
+  constructor(limits: PermitLimits, counts: Counts, clock: Clock) {
     this.#limits = limits;
     this.#counts = counts;
     this.#clock = clock;
     this.close = counts.onChange(() => {
       if (this.#waiting.size > 0) this.#serve();
-      this.#freeSlotElsewhere();
+      this.#freePermitElsewhere();
     });
   }
 
@@ -75,12 +75,12 @@ export class Slots {
   }
 
   /**
-   * Takes the slot of one more session.
+   * Takes the permit of one more session.
    * @param principal whose session it is; `null` for one that counts for no principal
-   * @throws UpstreamFailure `upstream_busy` if no slot is free, and none in time
+   * @throws UpstreamFailure `upstream_busy` if no permit is free, and none in time
    */
-  async take(principal: string | null): Promise<Slot> {
-    if (this.#waiting.size === 0 && this.#hasFreeSlot(principal)) return this.#grant(principal);
+  async take(principal: string | null): Promise<Permit> {
+    if (this.#waiting.size === 0 && this.#hasFreePermit(principal)) return this.#grant(principal);
     const { max, maxPerPrincipal, queue } = this.#limits;
     const limits = `sessions.max (${max}) or sessions.maxPerPrincipal (${maxPerPrincipal}) is reached`;
     // Who waits for a session that is ending, or that can, does not wait long.
@@ -90,51 +90,51 @@ export class Slots {
     }
     const expiry = this.#clock.setTimer(queue.waitMs, () => {
       this.#endWait(waiting);
-      waiting.slot.reject(busy(`${limits}, and no session ended within ${queue.waitMs} ms`));
+      waiting.permit.reject(busy(`${limits}, and no session ended within ${queue.waitMs} ms`));
     });
-    const waiting: SlotRequest = {
-      ...{ principal, expiry, slot: Promise.withResolvers() },
+    const waiting: PermitRequest = {
+      ...{ principal, expiry, permit: Promise.withResolvers() },
       isCounted: false,
     };
     this.#waiting.add(waiting);
     this.#serve();
-    return waiting.slot.promise;
+    return waiting.permit.promise;
   }
 
-  #hasFreeSlot(principal: string | null): boolean {
-    return this.#hasFreeSlotOfRoute() && this.#hasFreeSlotOf(principal);
+  #hasFreePermit(principal: string | null): boolean {
+    return this.#hasFreePermitOfRoute() && this.#hasFreePermitOf(principal);
   }
 
-  #hasFreeSlotOfRoute(): boolean {
+  #hasFreePermitOfRoute(): boolean {
     return this.#counts.total(this.#sessionsOf(null)) < this.#limits.max;
   }
 
-  #hasFreeSlotOf(principal: string | null): boolean {
+  #hasFreePermitOf(principal: string | null): boolean {
     if (principal === null) return true;
     return this.#counts.total(this.#sessionsOf(principal)) < this.#limits.maxPerPrincipal;
   }
 
-  #grant(principal: string | null): Slot {
+  #grant(principal: string | null): Permit {
     this.#count(principal, 1);
     let isFree = false;
-    const slot: Taken = {
+    const permit: Taken = {
       principal,
       idle: (end) => {
-        this.#idle.set(slot, end);
+        this.#idle.set(permit, end);
         if (this.#waiting.size > 0) this.#serve();
-        this.#freeSlotElsewhere();
+        this.#freePermitElsewhere();
       },
-      used: () => this.#idle.delete(slot),
+      used: () => this.#idle.delete(permit),
       free: () => {
         if (isFree) return;
         isFree = true;
-        this.#idle.delete(slot);
-        this.#ending.delete(slot);
+        this.#idle.delete(permit);
+        this.#ending.delete(permit);
         this.#count(principal, -1);
         if (this.#waiting.size > 0) this.#serve();
       },
     };
-    return slot;
+    return permit;
   }
 
   #count(principal: string | null, change: 1 | -1): void {
@@ -153,7 +153,7 @@ export class Slots {
     return `session-waits:${this.#limits.name}:${principal ?? ''}`;
   }
 
-  #countWait(waiting: SlotRequest, isCounted: boolean): void {
+  #countWait(waiting: PermitRequest, isCounted: boolean): void {
     if (waiting.isCounted === isCounted) return;
     waiting.isCounted = isCounted;
     const { principal } = waiting;
@@ -162,20 +162,20 @@ export class Slots {
     if (principal !== null) this.#counts.add(this.#waitsFor(principal), change);
   }
 
-  #endWait(waiting: SlotRequest): void {
+  #endWait(waiting: PermitRequest): void {
     this.#waiting.delete(waiting);
     this.#countWait(waiting, false);
   }
 
-  /** Gives the free slots to those who wait, and ends an idle session for each of the others. */
+  /** Gives the free permits to those who wait, and ends an idle session for each of the others. */
   #serve(): void {
     const ending = [...this.#ending];
     for (const waiting of this.#waiting) {
-      const { principal, expiry, slot } = waiting;
-      if (this.#hasFreeSlot(principal)) {
+      const { principal, expiry, permit } = waiting;
+      if (this.#hasFreePermit(principal)) {
         this.#endWait(waiting);
         expiry.cancel();
-        slot.resolve(this.#grant(principal));
+        permit.resolve(this.#grant(principal));
         continue;
       }
       const helps = this.#helps(principal);
@@ -185,21 +185,22 @@ export class Slots {
     }
   }
 
-  /** Returns what tells whether the end of a session frees a slot for this principal. */
+  /** Returns what tells whether the end of a session frees a permit for this principal. */
   #helps(principal: string | null): (taken: Taken) => boolean {
-    const hasOwnRoom = this.#hasFreeSlotOf(principal);
+    const hasOwnRoom = this.#hasFreePermitOf(principal);
     return (taken) => hasOwnRoom || taken.principal === principal;
   }
 
   /** Ends an idle session for another process in which somebody waits. */
-  #freeSlotElsewhere(): void {
+  #freePermitElsewhere(): void {
     const isWaitedFor = (principal: string | null) =>
       this.#counts.elsewhere(this.#waitsFor(principal)) > 0;
     // One after the other: what one end was good for shows in the counts.
     if (this.#idle.size === 0 || this.#ending.size > 0 || !isWaitedFor(null)) return;
     this.#endIdle(
       ({ principal }) =>
-        !this.#hasFreeSlotOfRoute() || (!this.#hasFreeSlotOf(principal) && isWaitedFor(principal)),
+        !this.#hasFreePermitOfRoute() ||
+        (!this.#hasFreePermitOf(principal) && isWaitedFor(principal)),
     );
   }
 
@@ -230,31 +231,31 @@ export function busy(problem: string): UpstreamFailure {
 
 /** Builds the failure of a subscription, for which such a server has no session. */
 export function onlyForCalls(): UpstreamFailure {
-  return busy('the server can have one session only, which is for calls');
+  return busy('the server allows one session, which is reserved for calls');
 }
 
-export interface SlottedSession {
+export interface PermittedSession {
   readonly session: Session;
-  readonly slot: Slot;
+  readonly permit: Permit;
 }
 
-export interface SlotOptions {
+export interface PermitOptions {
   readonly upstream: LegacyServer;
-  readonly slots: Slots;
-  /** Ends the sessions that have no slot, such as those of subscriptions. */
+  readonly permits: Permits;
+  /** Ends the sessions that have no permit, such as those of subscriptions. */
   readonly endOthers: () => Promise<void>;
 }
 
 /**
- * Takes a slot and opens a session in it. A server that refuses a session beside another one is tried again alone.
- * @param principal for `Slots`
+ * Takes a permit and opens a session in it. A server that refuses a session beside another one is tried again alone.
+ * @param principal for `Permits`
  * @throws UpstreamFailure
  */
-export async function openInSlot(
-  options: SlotOptions,
+export async function openInPermit(
+  options: PermitOptions,
   principal: string | null,
   open: () => Promise<Session>,
-): Promise<SlottedSession> {
+): Promise<PermittedSession> {
   const { upstream } = options;
   const hadOneSession = upstream.hasOneSession;
   try {
@@ -266,16 +267,16 @@ export async function openInSlot(
 }
 
 async function openOnce(
-  { upstream, slots, endOthers }: SlotOptions,
+  { upstream, permits, endOthers }: PermitOptions,
   principal: string | null,
   open: () => Promise<Session>,
-): Promise<SlottedSession> {
-  const slot = await slots.take(principal);
+): Promise<PermittedSession> {
+  const permit = await permits.take(principal);
   try {
     if (upstream.hasOneSession) await endOthers();
-    return { session: await open(), slot };
+    return { session: await open(), permit };
   } catch (error) {
-    slot.free();
+    permit.free();
     throw error;
   }
 }

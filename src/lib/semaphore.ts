@@ -1,6 +1,6 @@
 /** Work that is limited to so many pieces at a time. */
 
-export class Turns {
+export class Semaphore {
   readonly #most: number;
   readonly #waiting: (() => void)[] = [];
   #running = 0;

@@ -8,7 +8,7 @@ const PATIENCE_MS = 2_000;
 /** The same, at a server that was seen to hold it back: time for the GET to arrive before the call. */
 const SHORT_PATIENCE_MS = 100;
 
-export class HeldHeads {
+export class DeferredHeaders {
   #areHeld = false;
 
   /** How long to wait for the head of the standalone stream, in ms. */

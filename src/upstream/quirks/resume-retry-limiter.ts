@@ -13,7 +13,7 @@ const AT_ONCE_MS = 2_000;
 const MANY = 10;
 const LONG_MS = 30_000;
 
-export class FruitlessResumptions {
+export class ResumeRetryLimiter {
   readonly #clock: Clock;
   #times = 0;
   #sinceMs = 0;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { CallReply } from '../../../../src/model/request.ts';
-import { RemoteLeg } from '../../../../src/replicas/relay/remote-leg.ts';
+import { RemoteWaiter } from '../../../../src/replicas/relay/remote-waiter.ts';
 import { readLine } from '../../../../src/replicas/relay/messages.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
@@ -15,21 +15,21 @@ function reader() {
   const clock = new ManualClock();
   const posted: string[] = [];
   const taking = Promise.withResolvers<void>();
-  const leg = new RemoteLeg((line) => {
+  const waiter = new RemoteWaiter((line) => {
     posted.push(line);
     return taking.promise;
   }, clock);
-  return { clock, posted, leg, take: taking.resolve, leave: taking.reject };
+  return { clock, posted, waiter, take: taking.resolve, leave: taking.reject };
 }
 
-describe('a leg whose client waits elsewhere', () => {
+describe('a waiter whose client waits elsewhere', () => {
   test('is told one thing after the other, and the outcome at last', async () => {
-    const { leg, posted, take, clock } = reader();
-    leg.begin();
+    const { waiter, posted, take, clock } = reader();
+    waiter.begin();
     clock.advance(QUICK_REPLY_MS);
-    leg.notify('first', {});
-    leg.notify('second', {});
-    const finished = leg.finish(ANSWER);
+    waiter.notify('first', {});
+    waiter.notify('second', {});
+    const finished = waiter.finish(ANSWER);
     expect(posted, 'nothing before what came first was taken').toEqual(['']);
     take();
     await finished;
@@ -38,15 +38,15 @@ describe('a leg whose client waits elsewhere', () => {
       { type: 'notification', method: 'second', params: {} },
       { type: 'reply', reply: ANSWER },
     ]);
-    expect(leg.closed.aborted).toBe(false);
+    expect(waiter.closed.aborted).toBe(false);
   });
 
   test('gets what waits in few messages of some size', async () => {
-    const { leg, posted, take } = reader();
-    leg.begin();
-    for (let count = 0; count < 40_000; count += 1) leg.notify('log', { data: 'x'.repeat(80) });
+    const { waiter, posted, take } = reader();
+    waiter.begin();
+    for (let count = 0; count < 40_000; count += 1) waiter.notify('log', { data: 'x'.repeat(80) });
     take();
-    await leg.finish(ANSWER);
+    await waiter.finish(ANSWER);
     expect(readRelayLines(posted.join(''))).toHaveLength(40_001);
     expect(posted.length).toBeLessThan(10);
     for (const letter of posted) expect(letter.length).toBeLessThanOrEqual(MIB);
@@ -54,19 +54,19 @@ describe('a leg whose client waits elsewhere', () => {
 
   // Rule relay-12.
   test('is behind while more than 1 MiB waits for it, and gets everything', async () => {
-    const { leg, posted, take } = reader();
-    leg.begin();
+    const { waiter, posted, take } = reader();
+    waiter.begin();
     const params = { data: 'x'.repeat(MIB / 2) };
-    leg.notify('log', params);
-    expect(leg.backlog).toBeNull();
-    leg.notify('log', params);
-    const { backlog } = leg;
+    waiter.notify('log', params);
+    expect(waiter.backlog).toBeNull();
+    waiter.notify('log', params);
+    const { backlog } = waiter;
     expect(backlog).not.toBeNull();
-    leg.notify('log', params);
+    waiter.notify('log', params);
     take();
     await backlog;
-    expect(leg.backlog).toBeNull();
-    await leg.finish(ANSWER);
+    expect(waiter.backlog).toBeNull();
+    await waiter.finish(ANSWER);
     expect(readRelayLines(posted.join(''))).toHaveLength(3 + 1);
   });
 
@@ -74,69 +74,71 @@ describe('a leg whose client waits elsewhere', () => {
   test('keeps nobody waiting for it once it has its outcome, or has gone', async () => {
     const params = { data: 'x'.repeat(2 * MIB) };
     const [answered, gone] = [reader(), reader()];
-    for (const { leg } of [answered, gone]) leg.notify('log', params);
-    const backlogs = [answered.leg.backlog, gone.leg.backlog].filter((backlog) => backlog !== null);
+    for (const { waiter } of [answered, gone]) waiter.notify('log', params);
+    const backlogs = [answered.waiter.backlog, gone.waiter.backlog].filter(
+      (backlog) => backlog !== null,
+    );
     expect(backlogs).toHaveLength(2);
-    void answered.leg.finish(ANSWER);
-    gone.leg.close();
+    void answered.waiter.finish(ANSWER);
+    gone.waiter.close();
     await Promise.all(backlogs);
-    expect([answered.leg.backlog, gone.leg.backlog]).toEqual([null, null]);
+    expect([answered.waiter.backlog, gone.waiter.backlog]).toEqual([null, null]);
   });
 
   test('that has gone is told nothing more', async () => {
-    const { leg, posted, take, clock } = reader();
-    leg.begin();
+    const { waiter, posted, take, clock } = reader();
+    waiter.begin();
     clock.advance(QUICK_REPLY_MS);
-    leg.notify('log', {});
-    leg.close();
+    waiter.notify('log', {});
+    waiter.close();
     take();
-    await leg.finish(ANSWER);
+    await waiter.finish(ANSWER);
     expect(posted).toEqual(['']);
   });
 
   test('may be told any amount that it takes', async () => {
-    const { leg, posted, take } = reader();
+    const { waiter, posted, take } = reader();
     take();
     const params = { data: 'x'.repeat(5 * MIB) };
     for (let count = 0; count < 5; count += 1) {
-      leg.notify('log', params);
+      waiter.notify('log', params);
       await new Promise(setImmediate);
     }
-    await leg.finish(ANSWER);
-    expect(leg.closed.aborted).toBe(false);
+    await waiter.finish(ANSWER);
+    expect(waiter.closed.aborted).toBe(false);
     expect(posted).toHaveLength(6);
   });
 
   test('gets an outcome of any length', async () => {
-    const { leg, posted, take } = reader();
-    const finished = leg.finish({ kind: 'result', result: { text: 'x'.repeat(9 * MIB) } });
+    const { waiter, posted, take } = reader();
+    const finished = waiter.finish({ kind: 'result', result: { text: 'x'.repeat(9 * MIB) } });
     take();
     await finished;
     expect(posted[0]?.length).toBeGreaterThan(9 * MIB);
   });
 
   test('is gone when its replica is', async () => {
-    const { leg, leave, clock } = reader();
-    leg.begin();
+    const { waiter, leave, clock } = reader();
+    waiter.begin();
     clock.advance(QUICK_REPLY_MS);
     leave(new Error('gone'));
-    await expect.poll(() => leg.closed.aborted).toBe(true);
-    await leg.finish(ANSWER);
+    await expect.poll(() => waiter.closed.aborted).toBe(true);
+    await waiter.finish(ANSWER);
   });
 
   test('gets no heartbeat if the outcome comes within 50 ms', async () => {
-    const { leg, posted, clock, take } = reader();
-    leg.begin();
+    const { waiter, posted, clock, take } = reader();
+    waiter.begin();
     clock.advance(QUICK_REPLY_MS - 1);
     take();
-    await leg.finish(ANSWER);
+    await waiter.finish(ANSWER);
     expect(readRelayLines(posted.join(''))).toEqual([{ type: 'reply', reply: ANSWER }]);
     expect(clock.pending).toBe(0);
   });
 
   test('gets heartbeats while nothing else waits for it', async () => {
-    const { leg, posted, clock, take } = reader();
-    leg.begin();
+    const { waiter, posted, clock, take } = reader();
+    waiter.begin();
     clock.advance(60_000);
     take();
     await new Promise(setImmediate);
@@ -144,7 +146,7 @@ describe('a leg whose client waits elsewhere', () => {
     clock.advance(500);
     await new Promise(setImmediate);
     expect(posted).toEqual(['', '']);
-    await leg.finish(ANSWER);
+    await waiter.finish(ANSWER);
     expect(clock.pending).toBe(0);
   });
 });

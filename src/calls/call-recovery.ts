@@ -1,7 +1,7 @@
 /**
- * How a retry finds its call, rung by rung: in this process (here), at the replica that holds it (relay), by
+ * How a retry finds its call, recovery by recovery: in this process (here), at the replica that holds it (relay), by
  * the outcome that was kept, by resuming its stream (reattach), by calling the tool again where the operator
- * allows that (replay). If no rung serves it, the client gets an error.
+ * allows that (replay). If no recovery serves it, the client gets an error.
  */
 import { sleep } from '../lib/clock.ts';
 import { once } from '../lib/once.ts';
@@ -36,7 +36,7 @@ import { isBroken } from './machine/selectors.ts';
 import { mayOwnerLive, relayRequest, serveAtHolder } from './elsewhere.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
-/** What the relay rung found out about the owner of a call. */
+/** What the relay recovery found out about the owner of a call. */
 interface OwnerReport {
   /** Whether the owner may have the call, although it did not reply. Throws `DirectoryUnavailable`. */
   readonly mayLive: () => Promise<boolean>;
@@ -57,7 +57,7 @@ type Resumption =
 const STREAM_WAIT_MS = 1_000;
 const OWNER_MAY_LIVE = 'its owner does not respond, and may still be running';
 
-export class RetryLadder {
+export class CallRecovery {
   readonly #services: CallServices;
   readonly #relay: Relay | null;
   /** Calls that a retry is claiming just now. */
@@ -79,10 +79,10 @@ export class RetryLadder {
    * Serves a retry whose call is not here.
    * @param asked what came of asking its owner, if it was asked
    */
-  async climb(retry: Retry, asked?: RelayOutcome | null): Promise<CallReply> {
+  async recover(retry: Retry, asked?: RelayOutcome | null): Promise<CallReply> {
     try {
       const relayed = asked ?? (await this.#relayTo(retry.pointer.owner, retry));
-      return await this.#climb(retry, relayed);
+      return await this.#recover(retry, relayed);
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
       return this.#unavailable(retry, error.message);
@@ -104,8 +104,8 @@ export class RetryLadder {
     if (reply !== null) return reply;
     const mayLive = await this.#mayLive(owner, relayed).catch(() => true);
     if (reason === 'expired' && !mayLive) return null;
-    const isOwn = owner.boot === replica.boot;
-    if (!mayLive && (directory !== null || isOwn)) return this.climb(retry, relayed);
+    const isOwn = owner.instance === replica.instance;
+    if (!mayLive && (directory !== null || isOwn)) return this.recover(retry, relayed);
     const aheadSeconds = (reason === 'expired' ? 1 : -1) * Math.round(offByMs / 1000);
     const of = { route, call, ...traceOf(retry.request) };
     log.event('clock.refused', { ...of, of: 'pointer', replica: owner.id, aheadSeconds });
@@ -143,16 +143,16 @@ export class RetryLadder {
     return replayCall(this.#services, retry, continuation);
   }
 
-  async #climb(retry: Retry, relayed: RelayOutcome | null): Promise<CallReply> {
-    const { pointer, request, leg } = retry;
+  async #recover(retry: Retry, relayed: RelayOutcome | null): Promise<CallReply> {
+    const { pointer, request, waiter } = retry;
     const mayLive = once(() => this.#mayLive(pointer.owner, relayed));
     const owner = { mayLive, isSilent: relayed?.type === 'silent' };
     const known = this.#replyOf(relayed, retry) ?? (await this.#keptOutcome(retry));
     if (known !== null) return known;
-    const resumed = leg.closed.aborted ? null : await this.#resume(retry, owner);
+    const resumed = waiter.closed.aborted ? null : await this.#resume(retry, owner);
     if (resumed !== null) return resumed;
     // No call is continued for a client that has left.
-    if (leg.closed.aborted) return failed(CALL_CANCELLED);
+    if (waiter.closed.aborted) return failed(CALL_CANCELLED);
     if (await mayLive()) return this.#unavailable(retry, OWNER_MAY_LIVE);
     const { log, routeId: route } = this.#services;
     const of = { route, call: pointer.callId, ...traceOf(request) };
@@ -162,16 +162,16 @@ export class RetryLadder {
 
   /** Relays a retry to the replica that should hold its call. @returns `null` if it cannot be reached */
   async #relayTo(owner: PointerOwner, retry: Retry): Promise<RelayOutcome | null> {
-    const { pointer, request, leg } = retry;
+    const { pointer, request, waiter } = retry;
     const { replica } = this.#services;
-    if (this.#relay === null || owner.boot === replica.boot) return null;
-    const toRelay = { request, leg, call: pointer.callId };
+    if (this.#relay === null || owner.instance === replica.instance) return null;
+    const toRelay = { request, waiter, call: pointer.callId };
     const relayed = await relayRequest(this.#services, this.#relay, owner, toRelay);
     if (relayed.type === 'replied') this.#logResumed(retry, 'relay');
     return relayed;
   }
 
-  /** @returns the reply that a relay settles; `null` if the next rung is to serve the retry */
+  /** @returns the reply that a relay settles; `null` if the next recovery is to serve the retry */
   #replyOf(relayed: RelayOutcome | null, retry: Retry): CallReply | null {
     switch (relayed?.type) {
       case 'replied':
@@ -254,8 +254,8 @@ export class RetryLadder {
       throw error;
     });
     if (claim?.type === 'held') return { type: 'served', reply: this.#atHolder(claim.by, retry) };
-    if (claim !== undefined) registry.claimed(callId, claim.epoch);
-    if (retry.leg.closed.aborted || isClosed()) {
+    if (claim !== undefined) registry.claimed(callId, claim.fencingToken);
+    if (retry.waiter.closed.aborted || isClosed()) {
       registry.unclaim(callId);
       return isClosed() ? stopping : { type: 'left' };
     }
@@ -271,9 +271,9 @@ export class RetryLadder {
   /** A call is resumed where the home of its session is. @returns `null` if that is here, or the session is of none */
   #atHome(retry: Retry): Promise<CallReply | null> {
     const { clock } = this.#services;
-    const { pointer, leg, isRelayed } = retry;
+    const { pointer, waiter, isRelayed } = retry;
     let asked = pointer.owner;
-    return serveAtHolder(clock, leg, {
+    return serveAtHolder(clock, waiter, {
       find: (isLast) =>
         this.#holderOfHome(retry).catch((error: unknown) => {
           const passes = error instanceof DirectoryUnavailable && error.failure === 'incomplete';
@@ -281,7 +281,7 @@ export class RetryLadder {
           return asked;
         }),
       relay: async (holder) => {
-        if (isRelayed || holder.boot === asked.boot) return null;
+        if (isRelayed || holder.instance === asked.instance) return null;
         asked = holder;
         return this.#replyOf(await this.#relayTo(holder, retry), retry);
       },
@@ -316,7 +316,7 @@ export class RetryLadder {
     const wait = sleep(clock, STREAM_WAIT_MS, replied.signal).then(async () => {
       if (replied.signal.aborted || !isBroken(call.state)) return;
       const mayRead = isSilent || (await mayLive().catch(() => true));
-      if (mayRead && isBroken(call.state)) call.feed({ type: 'ownerReads' });
+      if (mayRead && isBroken(call.state)) call.dispatch({ type: 'ownerReads' });
     });
     try {
       return await reply;
@@ -328,20 +328,20 @@ export class RetryLadder {
 
   #mayLive(owner: PointerOwner, relayed: RelayOutcome | null): Promise<boolean> {
     const { replica, directory, clock } = this.#services;
-    return mayOwnerLive(owner, relayed, replica.boot, directory, clock);
+    return mayOwnerLive(owner, relayed, replica.instance, directory, clock);
   }
 
   #unavailable({ pointer, request }: Retry, problem: string): CallReply {
     const { log, routeId: route } = this.#services;
     const of = { route, call: pointer.callId, ...traceOf(request) };
-    log.event('call.not_taken_up', { ...of, problem });
+    log.event('call.claim_failed', { ...of, problem });
     return failed(COORDINATION_UNAVAILABLE);
   }
 
-  #logResumed({ pointer, request }: Retry, rung: 'relay' | 'outcome'): void {
+  #logResumed({ pointer, request }: Retry, recoveredBy: 'relay' | 'outcome'): void {
     const { log, routeId: route } = this.#services;
     const { callId: call, round } = pointer;
-    log.event('call.resumed', { route, call, ...traceOf(request), round, rung });
-    request.span?.set({ 'mrtr_gateway.rung': rung });
+    log.event('call.resumed', { route, call, ...traceOf(request), round, recoveredBy });
+    request.span?.set({ 'mrtr_gateway.recovered_by': recoveredBy });
   }
 }

@@ -1,5 +1,5 @@
-/** The leg of a client that waits at another replica: lines for it are sent there, in messages. */
-import type { CallReply, Leg } from '../../model/request.ts';
+/** The waiter of a client that waits at another replica: lines for it are sent there, in messages. */
+import type { CallReply, Waiter } from '../../model/request.ts';
 import { type Clock, type Timer, Closing } from '../../lib/clock.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { startHeartbeat } from './liveness.ts';
@@ -12,7 +12,7 @@ const QUICK_REPLY_MS = 50;
 /** The backlog begins beyond this. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
-export class RemoteLeg implements Leg {
+export class RemoteWaiter implements Waiter {
   readonly #send: (lines: string) => Promise<unknown>;
   readonly #clock: Clock;
   readonly closed = new Closing();
@@ -64,7 +64,7 @@ export class RemoteLeg implements Leg {
     await this.#sending;
   }
 
-  /** Ends the leg: its client has left. @param afterMs only if the leg has not finished after this time */
+  /** Ends the waiter: its client has left. @param afterMs only if the waiter has not finished after this time */
   close(afterMs = 0): void {
     if (this.#isEnded) return;
     this.#closing?.cancel();
