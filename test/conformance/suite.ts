@@ -25,7 +25,7 @@ const Check = z.object({
 });
 const Requirements = z.object({
   server: z.array(z.string()),
-  not_scored: z.array(z.object({ scenario: z.string(), waiter: z.enum(['server', 'client']) })),
+  not_scored: z.array(z.object({ scenario: z.string(), leg: z.enum(['server', 'client']) })),
 });
 const ExpectedFailures = z.object({ server: z.array(z.string()) });
 
@@ -68,9 +68,7 @@ export async function runScenario(
 /** The scenarios that count, and those which the suite runs beside them for information. */
 export async function readRequirements(): Promise<{ required: string[]; unscored: string[] }> {
   const { server, not_scored } = Requirements.parse(parse(await readFile(REQUIREMENTS, 'utf8')));
-  const unscored = not_scored
-    .filter(({ waiter }) => waiter === 'server')
-    .map(({ scenario }) => scenario);
+  const unscored = not_scored.filter(({ leg }) => leg === 'server').map(({ scenario }) => scenario);
   return { required: server, unscored };
 }
 

@@ -49,7 +49,7 @@ export interface RedisDirectoryOptions {
 /** What the keys of a home are called. */
 const KEYS_OF_HOMES = {
   claim: 'holder',
-  fencingToken: 'fencingToken',
+  token: 'token',
   outcome: 'session',
 } as const;
 const [LEASE_MS, RENEW_EVERY_MS] = [5000, 1500];
@@ -227,10 +227,7 @@ export class RedisDirectory implements Directory {
   }
 
   async #claimUnlessHeld(call: Claimable, ttlMs: number, replaceable: string) {
-    const [claim, fencingToken] = [
-      this.#callKey(call, 'claim'),
-      this.#callKey(call, 'fencingToken'),
-    ];
+    const [claim, fencingToken] = [this.#callKey(call, 'claim'), this.#callKey(call, 'token')];
     const args = [this.#ownerText, wholeMs(ttlMs), replaceable] as const;
     const reply = await this.#run((redis) => redis.eval(CLAIM, 2, claim, fencingToken, ...args));
     const [won, value] = Array.isArray(reply) ? (reply as unknown[]) : [];
@@ -352,7 +349,7 @@ export class RedisDirectory implements Directory {
   }
 
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */
-  #callKey(call: Keepable, name: 'claim' | 'fencingToken' | 'outcome'): string {
+  #callKey(call: Keepable, name: 'claim' | 'token' | 'outcome'): string {
     return `${this.#prefix}{${call}}:${isHomeId(call) ? KEYS_OF_HOMES[name] : name}`;
   }
 }

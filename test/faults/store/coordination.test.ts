@@ -105,9 +105,9 @@ describe('what the store holds', { tags: ['redis'] }, () => {
     const keys = await overseer(redis).keys('*');
     const ofHomes = keys.filter((key) => key.includes('{home:'));
     expect(ofHomes.map((key) => key.split(':').at(-1)).sort()).toEqual([
-      'fencingToken',
       'holder',
       'session',
+      'token',
     ]);
     // What the server said to the gateway itself is of no call.
     const others = keys.filter((key) => !ofHomes.includes(key) && !key.includes('{greeting:'));

@@ -54,7 +54,7 @@ async function keysOf(redis: Redis, calls: readonly unknown[]): Promise<Set<stri
   const found = await redis.keys('mrtr:*');
   const [prefix] = /^mrtr:[^:]*:/.exec(found[0] ?? '') ?? [];
   const ofCalls = calls.flatMap((call) =>
-    ['claim', 'fencingToken', 'outcome'].map((kind) => `${prefix}{${call}}:${kind}`),
+    ['claim', 'token', 'outcome'].map((kind) => `${prefix}{${call}}:${kind}`),
   );
   return new Set([...found, ...found.map((key) => key.replace(/:lease$/, ':mail')), ...ofCalls]);
 }

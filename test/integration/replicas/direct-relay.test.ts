@@ -147,7 +147,7 @@ describe('retries between two replicas', () => {
   });
 
   // Rule relay-9.
-  test('of an requester that reads nothing lose their client', async () => {
+  test('of a requester that reads nothing lose their client', async () => {
     const taken = Promise.withResolvers<Waiter>();
     const owner = await replica('owner', {
       unreadTimeoutMs: 300,

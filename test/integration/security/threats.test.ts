@@ -228,7 +228,7 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
     const redis = new Redis(url.href);
     stopAfterTest(async () => redis.disconnect());
     for (const [index, value] of garbage.entries()) {
-      for (const kind of ['claim', 'fencingToken', 'outcome']) {
+      for (const kind of ['claim', 'token', 'outcome']) {
         await redis.set(`mrtr:fault-tests:{${calls[index]}}:${kind}`, value);
       }
     }

@@ -63,7 +63,7 @@ interface Message {
   readonly kind: MessageKind;
 }
 
-/** How long an requester whose connection broke can take to say why, or to claim the call, in ms. */
+/** How long a requester whose connection broke can take to say why, or to claim the call, in ms. */
 const TAKEOVER_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 1_000;
 

@@ -187,7 +187,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       directory.onChange((up) => heard.push(up));
       const redis = spy(server);
       const call = newCall();
-      for (const kind of ['claim', 'fencingToken', 'outcome']) {
+      for (const kind of ['claim', 'token', 'outcome']) {
         await redis.rpush(`mrtr:fleet:{${call}}:${kind}`, 'garbage');
       }
       const data = { failure: 'data' };
@@ -282,7 +282,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     // Two leases; three claims, four fencing tokens and an outcome.
     expect(keys).toHaveLength(10);
     for (const key of keys) {
-      expect(key).toMatch(/^mrtr:fleet:\{[^{}]+\}:(lease|claim|fencingToken|outcome)$/);
+      expect(key).toMatch(/^mrtr:fleet:\{[^{}]+\}:(lease|claim|token|outcome)$/);
       expect(await redis.pttl(key), key).toBeGreaterThan(0);
     }
   });
