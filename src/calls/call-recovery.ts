@@ -1,5 +1,5 @@
 /**
- * How a retry finds its call, recovery by recovery: in this process (here), at the replica that holds it (relay), by
+ * How a retry finds its call, one way after the other: in this process (here), at the replica that holds it (relay), by
  * the outcome that was kept, by resuming its stream (reattach), by calling the tool again where the operator
  * allows that (replay). If no recovery serves it, the client gets an error.
  */
@@ -36,7 +36,7 @@ import { isBroken } from './machine/selectors.ts';
 import { mayOwnerLive, relayRequest, serveAtHolder } from './elsewhere.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
-/** What the relay recovery found out about the owner of a call. */
+/** What the relay found out about the owner of a call. */
 interface OwnerReport {
   /** Whether the owner may have the call, although it did not reply. Throws `DirectoryUnavailable`. */
   readonly mayLive: () => Promise<boolean>;

@@ -15,7 +15,8 @@ export interface TokenRules {
 type JoseErrors = typeof errors;
 
 export type TokenVerdict =
-  | { readonly kind: 'valid'; readonly principal: string }
+  /** `leftMs`: how long the token is valid yet. */
+  | { readonly kind: 'valid'; readonly principal: string; readonly leftMs: number }
   /**
    * `problem`: for the caller and the log. It contains nothing of the token. `expected`: for the log, what the
    * configuration asks for.
@@ -79,7 +80,9 @@ export async function verifyToken(
   const scopes = scopesOf(payload);
   if (!requiredScopes.every((scope) => scopes.has(scope))) return { kind: 'insufficient-scope' };
   // Another issuer may give the same name to somebody else.
-  return { kind: 'valid', principal: `jwt:${JSON.stringify([issuer, name])}` };
+  const principal = `jwt:${JSON.stringify([issuer, name])}`;
+  const leftMs = (Number(payload.exp) + CLOCK_TOLERANCE_SECONDS) * 1_000 - clock.now();
+  return { kind: 'valid', principal, leftMs };
 }
 
 /** Reads the scopes: `scope` (RFC 8693, section 4.2), or `scp` of servers that name it so. */

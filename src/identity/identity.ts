@@ -29,8 +29,8 @@ export type IdentitySource =
 
 /** What the identity source says of the caller of a request. */
 export type IdentityVerdict =
-  /** `principal`: `null` if the source names nobody and need not. */
-  | { readonly kind: 'known'; readonly principal: string | null }
+  /** `principal`: `null` if the source names nobody and need not. `leftMs`: how long the token is valid yet that names it. */
+  | { readonly kind: 'known'; readonly principal: string | null; readonly leftMs?: number }
   | { readonly kind: 'no-header' | 'no-token' }
   | Exclude<TokenVerdict, { readonly kind: 'valid' }>;
 
@@ -145,7 +145,7 @@ export class Identity {
       const expected = `identity.requiredScopes: ${identity.requiredScopes.join(', ')}`;
       this.#logRefusal('it lacks a scope', expected);
     }
-    return verdict.kind === 'valid' ? { kind: 'known', principal: verdict.principal } : verdict;
+    return verdict.kind === 'valid' ? { ...verdict, kind: 'known' } : verdict;
   }
 
   /** @param problem one of few, which hold nothing of a request */

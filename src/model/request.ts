@@ -172,6 +172,8 @@ export interface Caller {
   readonly credentialsKey: string;
   /** The header that names the conversation (`sessions.key.header`); `null` if none does. */
   readonly conversation: string | null;
+  /** How long the access token of this request is valid yet, in ms; absent if none names the caller. */
+  readonly tokenLeftMs?: number;
   /** The address of its client, for the audit; absent if it is not known. */
   readonly address?: string;
   /** Headers that go upstream with this request: credentials, and what the client addressed to the server. */

@@ -106,9 +106,9 @@ function filterMembers(filter: NotificationFilter): [string, true | string[]][] 
 export function admits(filter: NotificationFilter, method: string, params: JsonObject): boolean {
   if (method === RESOURCE_UPDATED) {
     const { uri } = params;
-    return (
-      typeof uri === 'string' && filter.resourceSubscriptions.some((one) => concerns(one, uri))
-    );
+    if (typeof uri !== 'string' || filter.resourceSubscriptions.length === 0) return false;
+    const part = normalize(uri);
+    return normalized(filter.resourceSubscriptions).some((whole) => isPartOf(part, whole));
   }
   return LISTS.some(
     (list) => filter[`${list}ListChanged`] && method === `notifications/${list}/list_changed`,
@@ -128,14 +128,20 @@ export function everythingIn(filter: NotificationFilter): Notification[] {
   return [...lists, ...updated];
 }
 
+/** The URIs of filters, normalized once: each notification is compared with all of them. */
+const NORMALIZED = new WeakMap<readonly string[], readonly string[]>();
+
+function normalized(uris: readonly string[]): readonly string[] {
+  const known = NORMALIZED.get(uris) ?? uris.map(normalize);
+  NORMALIZED.set(uris, known);
+  return known;
+}
+
 /**
  * Returns true if the updated resource is the subscribed one, or a part of it: servers can name a
  * sub-resource (schema, `ResourceUpdatedNotificationParams`), and some normalize the URIs they were given.
  */
-export function concerns(subscribed: string, updated: string): boolean {
-  if (subscribed === updated) return true;
-  const whole = normalize(subscribed);
-  const part = normalize(updated);
+function isPartOf(part: string, whole: string): boolean {
   if (whole === part) return true;
   if (!part.startsWith(whole)) return false;
   return whole.endsWith('/') || ['/', '?', '#'].includes(part.charAt(whole.length));

@@ -3,7 +3,7 @@
  * stays until its client leaves or the gateway ends it with a result.
  */
 import { inBackground } from '../lib/background.ts';
-import type { Clock } from '../lib/clock.ts';
+import type { Clock, Timer } from '../lib/clock.ts';
 import { requestFailure, STOPPING_FOR_REQUEST, TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Failure, Waiter } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
@@ -83,9 +83,10 @@ export class Subscriptions {
     const filter = readFilter(request.params, maxResourcesPerListener);
     const listener = new Listener(id, filter, waiter, tasks);
     this.#listeners.add(listener);
+    const expiry = this.#endWithToken(request, listener);
     const stream = this.#options.pool.canListen ? this.#streamFor(request) : null;
     try {
-      // Nothing can be heard where the server has one session, which its calls of different callers run one at a time to have.
+      // Nothing can be heard where the server has one session, which its callers take turns to have.
       if (stream === null) listener.acknowledge(NOTHING);
       const serverInfo = stream === null ? null : await join(stream, listener);
       for (const task of tasks) this.#follow(request, task, listener);
@@ -100,6 +101,7 @@ export class Subscriptions {
       this.#report(failure);
       return { kind: 'failed', failure: failureOfRequest(failure) };
     } finally {
+      expiry?.cancel();
       this.#listeners.delete(listener);
       stream?.leave(listener);
     }
@@ -122,6 +124,13 @@ export class Subscriptions {
     // Without the task in its acknowledgement, the client would hear nothing of it, although it may be there.
     const unsure = known.find((one) => typeof one === 'object');
     return unsure ?? ids.filter((_, index) => known[index] === true);
+  }
+
+  /** Whose token is over hears nothing more: the client listens again with another one. */
+  #endWithToken({ caller }: EdgeRequest, listener: Listener): Timer | null {
+    const { tokenLeftMs } = caller;
+    if (tokenLeftMs === undefined) return null;
+    return this.#options.clock.setTimer(Math.min(tokenLeftMs, MAX_TOKEN_MS), () => listener.end());
   }
 
   #follow(request: EdgeRequest, taskId: string, listener: Listener): void {
@@ -154,6 +163,9 @@ export class Subscriptions {
     log.event('upstream.failed', { route, call: null, method, code, problem: message });
   }
 }
+
+/** What timers of Node.js take: 24 days. */
+const MAX_TOKEN_MS = 2 ** 31 - 1;
 
 /** Joins the stream, and stops waiting if the listener ends first. */
 async function join(stream: SharedStream, listener: Listener): Promise<JsonObject | null> {

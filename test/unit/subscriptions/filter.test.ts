@@ -1,6 +1,6 @@
 /** Filters of listeners: what is promised, and what is let through. */
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   admits,
   everythingIn,
@@ -11,7 +11,6 @@ import {
   offerOf,
   readFilter,
   type NotificationFilter,
-  concerns,
 } from '../../../src/subscriptions/filter.ts';
 
 const NOTHING: NotificationFilter = {
@@ -121,6 +120,23 @@ describe('what is let through', () => {
   });
 });
 
+function isHeard(subscribed: string, uri: string): boolean {
+  const filter = { ...NOTHING, resourceSubscriptions: [subscribed] };
+  return admits(filter, 'notifications/resources/updated', { uri });
+}
+
+test('the URIs of a filter are read once, however many updates are compared with them', () => {
+  const parse = vi.spyOn(URL, 'parse');
+  const uris = Array.from({ length: 100 }, (_, number) => `file:///${number}`);
+  const filter = { ...NOTHING, resourceSubscriptions: uris };
+  const updated = { uri: 'file:///none' };
+  for (let count = 0; count < 10; count += 1) {
+    expect(admits(filter, 'notifications/resources/updated', updated)).toBe(false);
+  }
+  expect(parse).toHaveBeenCalledTimes(100 + 10);
+  parse.mockRestore();
+});
+
 // Rule changes-2.
 describe('an update concerns a subscription', () => {
   test.each([
@@ -133,7 +149,7 @@ describe('an update concerns a subscription', () => {
     ['HTTP://EXAMPLE.com/x', 'http://example.com/x'],
     ['no uri at all', 'no uri at all'],
   ])('to %s when it is of %s', (subscribed, updated) => {
-    expect(concerns(subscribed, updated)).toBe(true);
+    expect(isHeard(subscribed, updated)).toBe(true);
   });
 
   test.each([
@@ -143,6 +159,6 @@ describe('an update concerns a subscription', () => {
     ['file:///a', 'http:///a'],
     ['', 'file:///a'],
   ])('to %s not when it is of %s', (subscribed, updated) => {
-    expect(concerns(subscribed, updated)).toBe(false);
+    expect(isHeard(subscribed, updated)).toBe(false);
   });
 });
