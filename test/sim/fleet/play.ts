@@ -37,6 +37,8 @@ const SETTLE_MS = 75_000;
 const REDELIVER_MS = 121_000;
 /** How long after the last call was begun faults can still strike. */
 const HEAL_AFTER_MS = 25_000;
+/** A listener whose stream has ended listens again within this time. */
+const LISTENS_AGAIN_WITHIN_MS = 5_000;
 /** One request in so many goes to a replica that is frozen or drains, as a balancer sees that late. */
 const MISLED_ONE_IN = 4;
 
@@ -162,10 +164,12 @@ class Fleet {
 
   /** Law 3: who listens is told of a change. */
   #checkListener(listener: Listening, changedMs: number): void {
-    const { caller, sinceMs, heardMs } = listener;
+    const { caller, sinceMs, endedMs, heardMs } = listener;
     listener.end();
     // What is said on a stream that is ended at once is lost.
     if (this.#history.server.endsStandalone) return;
+    // It listens again in a moment.
+    if (changedMs - endedMs < LISTENS_AGAIN_WITHIN_MS) return;
     if (sinceMs === null || sinceMs > changedMs) {
       this.checker.break(6, `${caller} wants to listen, and does not, when all is free`);
     } else if (heardMs < changedMs) this.checker.break(3, `${caller} listens, and hears no change`);
