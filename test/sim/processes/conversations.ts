@@ -24,6 +24,8 @@ interface Talk {
   readonly server: ServerProcess;
   /** Resolves when the process has written a line to its standard output. */
   readonly spoken: Promise<void>;
+  /** Resolves when it has written this line. */
+  readonly said: (line: string) => Promise<void>;
   readonly ended: Promise<void>;
   readonly stage: Stage;
 }
@@ -32,6 +34,8 @@ function withProgram(name: ProgramName, talk: (talk: Talk) => Promise<void>): Co
   return async (stage) => {
     const { note } = stage;
     const spoken = Promise.withResolvers<void>();
+    const awaited = new Map<string, () => void>();
+    const said = (line: string) => new Promise<void>((resolve) => awaited.set(line, resolve));
     const ended = Promise.withResolvers<void>();
     const program = fileURLToPath(new URL('program-process.ts', import.meta.url));
     const server = new ServerProcess({
@@ -40,6 +44,7 @@ function withProgram(name: ProgramName, talk: (talk: Talk) => Promise<void>): Co
       onLine: (line) => {
         note('output', line);
         spoken.resolve();
+        awaited.get(line)?.();
       },
       onDiscarded: () => note('output is discarded'),
       onError: (line) => note('error-output', line),
@@ -49,7 +54,7 @@ function withProgram(name: ProgramName, talk: (talk: Talk) => Promise<void>): Co
         ended.resolve();
       },
     });
-    await talk({ server, spoken: spoken.promise, ended: ended.promise, stage });
+    await talk({ server, spoken: spoken.promise, said, ended: ended.promise, stage });
     await server.end(true);
     await stage.wait(LONG_ENOUGH_MS);
   };
@@ -98,14 +103,16 @@ export const PROCESS_CONVERSATIONS: Readonly<Record<string, Conversation>> = {
   ),
   'who writes waits for a process that reads late, and nothing is lost': withProgram(
     'reads late',
-    async ({ server, spoken, stage: { note } }) => {
+    async ({ server, spoken, said, stage: { note } }) => {
       await spoken;
+      const allRead = said('has read all');
       let isTaken = false;
       const written = server.write('x'.repeat(MORE_THAN_FITS)).then(() => (isTaken = true));
       await Promise.resolve();
       note('taken before anybody reads', isTaken, server.unreadBytes);
       await written;
       note('taken', server.unreadBytes);
+      await allRead;
     },
   ),
   'a signal to a process that has ended reaches nobody': withProgram(
