@@ -59,7 +59,8 @@ export class Checker {
   /** Law 7: what does not change is not kept again and again, and what changes much not each time. */
   kept(key: string, nowMs: number): void {
     const isTask = key.includes('{task:');
-    if (!isTask && !key.endsWith(':outcome')) return;
+    // Each start of a process keeps what its server said.
+    if (key.includes('{greeting:') || (!isTask && !key.endsWith(':outcome'))) return;
     const withinMs = isTask ? 1_000 : Infinity;
     const times = [...(this.#kept.get(key) ?? []).filter((ms) => nowMs - ms < withinMs), nowMs];
     this.#kept.set(key, times);
