@@ -18,7 +18,7 @@ import { allArrivedMs, isSimulated, openPipe, streamMethods } from '../network/t
 /** No kernel gives such an id to a process. */
 const FIRST_PID = 2 ** 23;
 /** A shell adds the number of a signal to it. */
-export const BY_SIGNAL = 128;
+const BY_SIGNAL = 128;
 /** A parent reads what has arrived before it hears of an end. */
 const EXIT_AFTER_MS = 0.01;
 /** Who ends processes: nobody can kill it. */
