@@ -1,4 +1,4 @@
-/** Semaphore upstream failures below JSON-RPC into failures for the client, without upstream internals. */
+/** Turns upstream failures below JSON-RPC into failures for the client, without upstream internals. */
 import type { JsonObject } from '../protocol/json.ts';
 import type { UpstreamFailure, UpstreamFailureCode } from './upstream-failure.ts';
 import {

@@ -1,5 +1,5 @@
 /**
- * Semaphore pointers into `requestState` and back. A `requestState` is untrusted (MRTR, server requirement 4). An
+ * Turns pointers into `requestState` and back. A `requestState` is untrusted (MRTR, server requirement 4). An
  * authentic one can still come from the wrong caller, for the wrong request, or too late (requirement 5).
  * The seal does not know whether its round is still open: the owner of the call does.
  */

@@ -1,7 +1,7 @@
 /**
  * Counts the sessions of a route, and those of each principal, in all processes that share the counts. Where no permit is
  * free, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
- * other processes end one. Sessions are opened in a permit of their own, and alone where the server can have one only.
+ * other processes end one. Each session is opened with a permit of its own, and alone where the server can have one only.
  */
 import { ReleasingMap } from '../lib/containers.ts';
 import type { Counts } from '../lib/counts.ts';

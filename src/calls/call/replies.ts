@@ -29,7 +29,7 @@ import { resumePointOf } from './leased-exchange.ts';
 import { idsOf } from './log.ts';
 
 /**
- * Semaphore what the machine tells a waiter into its reply.
+ * Turns what the machine tells a waiter into its reply.
  * @param profile what the client of the waiter declares: nothing else is asked of it (MRTR, server requirement 7)
  */
 export function replyToWaiter(
