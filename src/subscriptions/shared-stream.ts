@@ -10,7 +10,7 @@ import type { ChangeListener } from '../upstream/session/session-state.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
 import { honoured, isHonoured, offerOf, type NotificationOffer, type Listener } from './filter.ts';
-import { WatchedResources, type FencingToken } from './watched-resources.ts';
+import { WatchedResources, type ConnectionNumber } from './watched-resources.ts';
 
 /** The part of a session that is used here. */
 export type NotifyingSession = Pick<
@@ -46,7 +46,7 @@ export interface SharedStreamOptions {
 /** One session, from its opening to its loss. */
 interface ListeningSession {
   readonly lease: NotifyingLease;
-  readonly fencingToken: FencingToken;
+  readonly connectionNumber: ConnectionNumber;
   readonly offer: NotificationOffer;
   readonly openedAtMs: number;
   /** Resolves when the server was asked for every watched resource. */
@@ -72,7 +72,7 @@ export class SharedStream {
   readonly #watched: WatchedResources;
   #connection: Promise<ListeningSession> | null = null;
   #current: ListeningSession | null = null;
-  #fencingToken: FencingToken = 0;
+  #connectionNumber: ConnectionNumber = 0;
   #attempts = 0;
   #troubleSinceMs: number;
   #catchUpTimer: Timer | null = null;
@@ -142,13 +142,13 @@ export class SharedStream {
       lease.giveBack(false);
       throw noListeners();
     }
-    const fencingToken = (this.#fencingToken += 1);
+    const connectionNumber = (this.#connectionNumber += 1);
     const connection: ListeningSession = {
       lease,
-      fencingToken,
+      connectionNumber,
       offer: offerOf(session.initializeResult.capabilities, session.canPush),
       openedAtMs: clock.elapsed(),
-      moved: Promise.resolve().then(() => this.#watched.moveTo(fencingToken)),
+      moved: Promise.resolve().then(() => this.#watched.moveTo(connectionNumber)),
       gone: new AbortController(),
     };
     this.#current = connection;
@@ -239,15 +239,15 @@ export class SharedStream {
     else this.#catchUpTimer = clock.setTimer(waitMs, now);
   }
 
-  /** @returns the fencing token in which the server accepted, or `null`; the acknowledgement then lacks the resource */
-  async #request(method: string, uri: string): Promise<FencingToken | null> {
+  /** @returns the number of the connection on which the server accepted, or `null`; the acknowledgement then lacks the resource */
+  async #request(method: string, uri: string): Promise<ConnectionNumber | null> {
     const connection = this.#current;
     if (connection === null) return null;
-    const { lease, fencingToken, gone } = connection;
+    const { lease, connectionNumber, gone } = connection;
     try {
       const { headers } = this.#options;
       const reply = await lease.session.request(method, { uri }, headers, gone.signal);
-      return 'result' in reply ? fencingToken : null;
+      return 'result' in reply ? connectionNumber : null;
     } catch {
       return null;
     }

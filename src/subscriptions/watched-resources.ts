@@ -4,11 +4,11 @@
  */
 
 /** Identifies one connection with the server. Subscriptions do not outlive it. */
-export type FencingToken = number;
+export type ConnectionNumber = number;
 
 export interface SubscriptionRequests {
-  /** Resolves to the fencing token of the subscription, or `null` if the server refused it. Never rejects. */
-  subscribe(uri: string): Promise<FencingToken | null>;
+  /** Resolves to the number of the connection that it was accepted on, or `null` if the server refused it. Never rejects. */
+  subscribe(uri: string): Promise<ConnectionNumber | null>;
   /** Never rejects. */
   unsubscribe(uri: string): Promise<void>;
 }
@@ -18,14 +18,14 @@ const AT_ONCE = 16;
 
 interface ResourceWatch {
   listeners: number;
-  /** The requests sent so far. Resolves to the fencing token of the subscription, or `null`. */
-  done: Promise<FencingToken | null>;
+  /** The requests sent so far. Resolves to the number of the connection that it was accepted on, or `null`. */
+  done: Promise<ConnectionNumber | null>;
 }
 
 export class WatchedResources {
   readonly #requests: SubscriptionRequests;
   readonly #watched = new Map<string, ResourceWatch>();
-  #fencingToken: FencingToken = 0;
+  #connectionNumber: ConnectionNumber = 0;
 
   constructor(requests: SubscriptionRequests) {
     this.#requests = requests;
@@ -45,9 +45,9 @@ export class WatchedResources {
     if (watched === undefined || watched.listeners === 0) return;
     watched.listeners -= 1;
     if (watched.listeners > 0) return;
-    const done = watched.done.then(async (fencingToken) => {
-      if (watched.listeners > 0) return fencingToken;
-      if (fencingToken === this.#fencingToken) await this.#requests.unsubscribe(uri);
+    const done = watched.done.then(async (connectionNumber) => {
+      if (watched.listeners > 0) return connectionNumber;
+      if (connectionNumber === this.#connectionNumber) await this.#requests.unsubscribe(uri);
       return null;
     });
     watched.done = done;
@@ -56,8 +56,8 @@ export class WatchedResources {
   }
 
   /** Subscribes to everything on a new connection. Resolves when all requests are done. */
-  async moveTo(fencingToken: FencingToken): Promise<void> {
-    this.#fencingToken = fencingToken;
+  async moveTo(connectionNumber: ConnectionNumber): Promise<void> {
+    this.#connectionNumber = connectionNumber;
     const all = [...this.#watched];
     for (let start = 0; start < all.length; start += AT_ONCE) {
       const some = all.slice(start, start + AT_ONCE);
@@ -65,9 +65,10 @@ export class WatchedResources {
     }
   }
 
-  #subscribe(uri: string, watched: ResourceWatch): Promise<FencingToken | null> {
-    watched.done = watched.done.then((fencingToken) => {
-      if (fencingToken === this.#fencingToken || watched.listeners === 0) return fencingToken;
+  #subscribe(uri: string, watched: ResourceWatch): Promise<ConnectionNumber | null> {
+    watched.done = watched.done.then((connectionNumber) => {
+      if (connectionNumber === this.#connectionNumber || watched.listeners === 0)
+        return connectionNumber;
       return this.#requests.subscribe(uri);
     });
     return watched.done;

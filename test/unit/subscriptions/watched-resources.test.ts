@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   WatchedResources,
-  type FencingToken,
+  type ConnectionNumber,
 } from '../../../src/subscriptions/watched-resources.ts';
 
 /** A server that answers when it is told to, and keeps one set of subscriptions per connection. */
@@ -11,17 +11,17 @@ class Server {
   readonly log: string[] = [];
   readonly refused = new Set<string>();
   subscribed = new Set<string>();
-  fencingToken: FencingToken = 0;
+  connectionNumber: ConnectionNumber = 0;
   #waiting: (() => void)[] = [];
   held = false;
 
-  async subscribe(uri: string): Promise<FencingToken | null> {
+  async subscribe(uri: string): Promise<ConnectionNumber | null> {
     this.log.push(`subscribe ${uri}`);
-    const { fencingToken, subscribed } = this;
+    const { connectionNumber, subscribed } = this;
     await this.#turn();
-    if (this.refused.has(uri) || fencingToken !== this.fencingToken) return null;
+    if (this.refused.has(uri) || connectionNumber !== this.connectionNumber) return null;
     subscribed.add(uri);
-    return fencingToken;
+    return connectionNumber;
   }
 
   async unsubscribe(uri: string): Promise<void> {
@@ -31,9 +31,9 @@ class Server {
     subscribed.delete(uri);
   }
 
-  restart(): FencingToken {
+  restart(): ConnectionNumber {
     this.subscribed = new Set();
-    return (this.fencingToken += 1);
+    return (this.connectionNumber += 1);
   }
 
   answer(): void {
@@ -120,9 +120,9 @@ describe('a resource', () => {
     const watched = new WatchedResources(server);
     await watched.join('a');
     await watched.join('b');
-    const fencingToken = server.restart();
+    const connectionNumber = server.restart();
     const left = watched.leave('b');
-    await watched.moveTo(fencingToken);
+    await watched.moveTo(connectionNumber);
     await left;
     expect([...server.subscribed]).toEqual(['a']);
     expect(await watched.join('a')).toBe(true);
