@@ -101,7 +101,7 @@ async function ready(
     const found = lines.filter(
       (one) =>
         one.startsWith('mrtr_gateway_resumes_total{') &&
-        one.includes(`recoveredBy="${recoveredBy}"`),
+        one.includes(`recovered_by="${recoveredBy}"`),
     );
     return found.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   };
