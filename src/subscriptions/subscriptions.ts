@@ -130,7 +130,7 @@ export class Subscriptions {
   #endWithToken({ caller }: EdgeRequest, listener: Listener): Timer | null {
     const { tokenLeftMs } = caller;
     if (tokenLeftMs === undefined) return null;
-    return this.#options.clock.setTimer(Math.min(tokenLeftMs, MAX_TOKEN_MS), () => listener.end());
+    return this.#options.clock.setTimer(tokenLeftMs, () => listener.end());
   }
 
   #follow(request: EdgeRequest, taskId: string, listener: Listener): void {
@@ -163,9 +163,6 @@ export class Subscriptions {
     log.event('upstream.failed', { route, call: null, method, code, problem: message });
   }
 }
-
-/** What timers of Node.js take: 24 days. */
-const MAX_TOKEN_MS = 2 ** 31 - 1;
 
 /** Joins the stream, and stops waiting if the listener ends first. */
 async function join(stream: SharedStream, listener: Listener): Promise<JsonObject | null> {
