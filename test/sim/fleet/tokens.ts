@@ -1,4 +1,4 @@
-/** The access tokens of callers: JWTs of an authorization server that exists only by its key. */
+/** The access tokens of callers: JWTs of an authorization server of which the gateways read the keys. */
 import { createPrivateKey, createPublicKey, sign } from 'node:crypto';
 import http from 'node:http';
 import { below } from '../engine/random.ts';

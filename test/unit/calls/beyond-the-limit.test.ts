@@ -3,15 +3,7 @@ import { expect, test } from 'vitest';
 import { Capacity } from '../../../src/calls/registry.ts';
 import { LocalCounts } from '../../../src/lib/counts.ts';
 import type { CallReply } from '../../../src/model/request.ts';
-import {
-  callId,
-  inputKey,
-  serverRequestId,
-  sessionId,
-  upstreamRequestId,
-} from '../../../src/protocol/ids.ts';
 import { isJsonObject, type JsonObject } from '../../../src/protocol/json.ts';
-import type { Pointer } from '../../../src/seal/pointer.ts';
 import {
   callsTestbed,
   FIRST,
@@ -22,44 +14,10 @@ import {
   settled,
   waitingClient,
 } from '../../fixtures/calls-testbed.ts';
+import { POINTER_TO_ASKED } from '../../fixtures/pointers-of-dead-replicas.ts';
 
 const THEIRS = 'pointer of a dead replica';
 const ROOTS = { 'roots-1': { roots: [] } };
-/** A call that a dead replica had, and that waits for the roots of its client. */
-const POINTER: Pointer = {
-  audience: 'fleet',
-  issuedAtSeconds: 0,
-  callId: callId('theirs'),
-  round: 1,
-  owner: { id: 'dead', instance: 'dead' },
-  route: 'route',
-  method: 'tools/call',
-  target: 'greet',
-  digest: 'digest',
-  principal: null,
-  expiresAtSeconds: 0,
-  continuation: {
-    startedAtMs: Date.UTC(2026, 10, 20),
-    replay: null,
-    resume: {
-      sessionId: sessionId('session'),
-      revision: '2025-11-25',
-      upstreamId: upstreamRequestId(1),
-      lastEventId: 'event',
-      task: null,
-    },
-    keys: { asked: 1, counts: { roots: 1 } },
-    questions: [
-      {
-        key: inputKey('roots-1'),
-        id: serverRequestId(7),
-        request: { method: 'roots/list', params: {} },
-        back: { kind: 'roots' },
-      },
-    ],
-  },
-};
-
 /** A process in which one call may be parked, and a call that is. */
 async function fullProcess() {
   const own = openSealer();
@@ -68,7 +26,6 @@ async function fullProcess() {
       maxRunningCalls: 100,
       maxParkedCalls: 1,
       maxParkedCallsPerPrincipal: 100,
-      maxAnonymousParkedCalls: 100,
     }),
     new LocalCounts(),
   );
@@ -76,7 +33,7 @@ async function fullProcess() {
     capacity,
     sealer: {
       seal: (...pointer) => own.seal(...pointer),
-      open: (state, ...more) => (state === THEIRS ? POINTER : own.open(state, ...more)),
+      open: (state, ...more) => (state === THEIRS ? POINTER_TO_ASKED : own.open(state, ...more)),
     },
   });
   const { call, server, clock } = testbed;

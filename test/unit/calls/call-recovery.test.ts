@@ -2,61 +2,9 @@
 import { expect, test } from 'vitest';
 import type { Directory } from '../../../src/model/directory.ts';
 import { STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
-import {
-  callId,
-  inputKey,
-  serverRequestId,
-  sessionId,
-  upstreamRequestId,
-} from '../../../src/protocol/ids.ts';
-import type { Pointer } from '../../../src/seal/pointer.ts';
 import { callsTestbed, RESULT, settled, waitingClient } from '../../fixtures/calls-testbed.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
-
-const POINTER: Pointer = {
-  audience: 'fleet',
-  issuedAtSeconds: 0,
-  callId: callId('call'),
-  round: 1,
-  owner: { id: 'dead', instance: 'dead' },
-  route: 'route',
-  method: 'tools/call',
-  target: 'greet',
-  digest: 'digest',
-  principal: null,
-  expiresAtSeconds: 0,
-  continuation: {
-    startedAtMs: Date.UTC(2026, 10, 20),
-    questions: [],
-    keys: { asked: 0, counts: {} },
-    resume: {
-      sessionId: sessionId('session'),
-      revision: '2025-11-25',
-      upstreamId: upstreamRequestId(1),
-      lastEventId: 'event',
-      task: null,
-    },
-    replay: null,
-  },
-};
-
-const ASKED: Pointer = {
-  ...POINTER,
-  continuation: {
-    startedAtMs: Date.UTC(2026, 10, 20),
-    replay: null,
-    resume: POINTER.continuation?.resume ?? null,
-    keys: { asked: 1, counts: { roots: 1 } },
-    questions: [
-      {
-        key: inputKey('roots-1'),
-        id: serverRequestId(7),
-        request: { method: 'roots/list', params: {} },
-        back: { kind: 'roots' },
-      },
-    ],
-  },
-};
+import { POINTER, POINTER_TO_ASKED } from '../../fixtures/pointers-of-dead-replicas.ts';
 
 /** A replica whose store answers when the test says so, and what it asked of store and server, in order. */
 function replicaWithStore() {
@@ -130,7 +78,9 @@ test('a retry that comes while another one takes the call up joins it, with no c
 // Rule reattach-2.
 test('answers wait for a stream that broke again while the stream beside it was being opened', async () => {
   const opened = Promise.withResolvers<void>();
-  const { calls, server } = callsTestbed({ sealer: { seal: () => 'pointer', open: () => ASKED } });
+  const { calls, server } = callsTestbed({
+    sealer: { seal: () => 'pointer', open: () => POINTER_TO_ASKED },
+  });
   server.standaloneOpen = opened.promise;
   const inputResponses = { 'roots-1': { roots: [] } };
   const reply = calls.serve({ ...RETRY, inputResponses }, waitingClient().waiter);

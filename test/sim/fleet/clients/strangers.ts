@@ -5,7 +5,8 @@ import { type ModernRequest, send } from '../client.ts';
 import type { Surroundings } from '../caller.ts';
 import { WRONG, wrongToken } from '../tokens.ts';
 
-const STRANGER = 'mallory';
+/** Another caller, who knows what is on the wire. */
+export const STRANGER = 'mallory';
 
 /** Law 4: a pointer is of use to its caller only. Another caller sends the retry of a call. */
 export async function forge(

@@ -3,6 +3,7 @@ import { simulation } from '../../engine/simulation.ts';
 import type { Surroundings } from '../caller.ts';
 import { END_WITHIN_MS, OUTCOME_WITHIN_MS } from '../checker.ts';
 import { type Outcome, type Questions, send } from '../client.ts';
+import { STRANGER } from './strangers.ts';
 
 interface FollowedTask {
   /** The call. */
@@ -17,7 +18,6 @@ interface FollowedTask {
   readonly tell: (what: string) => void;
 }
 
-const STRANGER = 'mallory';
 const POLL_MS = 500;
 
 /** @returns how the task ended */
@@ -26,10 +26,10 @@ export async function follow(task: FollowedTask, around: Surroundings): Promise<
   const beginMs = simulation().nowMs;
   const ask = (method: string, params: object, by = caller) => {
     const { port } = around.pick(`${name}:${method}:${simulation().nowMs}`);
-    const untilMs = () => Math.max(simulation().nowMs, around.lastFaultMs()) + OUTCOME_WITHIN_MS;
-    const lastMs = untilMs();
+    const sentMs = simulation().nowMs;
     const request = { caller: by, method, params: { taskId, ...params }, isTask: true };
-    return send(port, request, () => Math.max(lastMs, around.lastFaultMs() + OUTCOME_WITHIN_MS));
+    const untilMs = () => Math.max(sentMs, around.lastFaultMs()) + OUTCOME_WITHIN_MS;
+    return send(port, request, untilMs);
   };
   const answered = new Set<string>();
   for (;;) {
