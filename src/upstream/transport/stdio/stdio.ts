@@ -65,6 +65,8 @@ const LINE_SEPARATORS = /[\u2028\u2029]/g;
 const ARGUMENTS_HINT =
   '; if it contains arguments, put them into upstream.args or, after --stdio --, write them without quotes around the whole';
 
+const CLOSED = new UpstreamFailure('session_gone', 'the session was closed', { mayHaveActed: true });
+
 export class StdioTransport implements Transport {
   readonly kind = 'stdio';
   readonly standaloneHeld = false;
@@ -145,8 +147,9 @@ export class StdioTransport implements Transport {
     return this.#end(false);
   }
 
-  /** Ends the process with less patience, since the gateway stops. */
+  /** Ends the process with less patience, since the gateway stops. A session that is being opened hears of it. */
   stop(): Promise<void> {
+    if (this.#failure === null) this.#listener.closed(CLOSED);
     return this.#end(true);
   }
 
@@ -272,9 +275,7 @@ export class StdioTransport implements Transport {
   async #end(isHurried: boolean): Promise<void> {
     this.#isClosed = true;
     this.#age?.cancel();
-    this.#failure ??= new UpstreamFailure('session_gone', 'the session was closed', {
-      mayHaveActed: true,
-    });
+    this.#failure ??= CLOSED;
     await this.#process?.end(isHurried || !this.#hasSpoken);
   }
 
