@@ -4,6 +4,7 @@ import { simulation } from '../engine/simulation.ts';
 import { bearerOf, renewToken } from './tokens.ts';
 
 interface Response {
+  readonly id?: number;
   readonly error?: {
     readonly message: string;
     readonly data?: {
@@ -76,6 +77,8 @@ export function isRefusal(reason: string): boolean {
   return reason === REFUSED || reason === REFUSED_LATE;
 }
 
+/** The keys of the issuer cannot be read now. */
+const UNAVAILABLE = 503;
 const PROTOCOL = '2026-07-28';
 const META = {
   'io.modelcontextprotocol/protocolVersion': PROTOCOL,
@@ -166,10 +169,14 @@ async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome
   if (last === undefined || last === '') {
     return { type: 'broken', how: `empty, ${response.statusCode}` };
   }
-  return outcomeOf(JSON.parse(last) as Response);
+  const message = JSON.parse(last) as Response;
+  const outcome = outcomeOf(message);
+  if (message.id !== undefined || outcome.type !== 'failed') return outcome;
+  // The message was not read, so what the error says is of this request, and of no call that a retry continues.
+  return { ...outcome, mayHaveActed: undefined, isRetryable: response.statusCode === UNAVAILABLE };
 }
 
-function outcomeOf({ error, result = {} }: Response): Outcome {
+function outcomeOf({ error, result = {} }: Omit<Response, 'id'>): Outcome {
   if (error !== undefined) {
     const { reason = error.message, retryable = false, mayHaveActed } = error.data ?? {};
     return { type: 'failed', reason, mayHaveActed, isRetryable: retryable };

@@ -25,6 +25,8 @@ const ALLOWED: readonly string[] = [
   'too_many_parked_calls',
 ];
 
+const DRAINING = 'draining';
+
 /** How often a process opens the standalone stream of a session within a minute, at most. */
 const MOST_OPENED = 20;
 const MINUTE_MS = 60_000;
@@ -141,13 +143,16 @@ function problemOf({ call, end }: CallReport): string | null {
 /** Whether a call must have its result: its server has all, and its client can come back. */
 function mustSucceed(history: History, report: CallReport, journal: Journal): boolean {
   const { server, faults } = history;
-  const { call, rounds } = report;
+  const { call, rounds, end } = report;
   if (server.transport === 'stdio') return mustSucceedOverStdio(history, report, journal);
   const isOwn = server.transport === 'streamable-http' && asksOnItsStream(call.tool);
   if (!isUndisturbed(history)) {
     // Whoever was shown a question can go on at another replica.
     const isGentle = faults.every(({ kind }) => kind === 'drain');
-    return isGentle && server.hasStore && server.forgetsAtMs === null && rounds > 0 && isOwn;
+    // A process that drains cancels a call whose answers are on their way to the server.
+    const isCut = server.takesAnswersMs > 0 && end?.type === 'failed' && end.reason === DRAINING;
+    const isKept = server.hasStore && server.forgetsAtMs === null && rounds > 0;
+    return isGentle && isKept && isOwn && !isCut;
   }
   // Of several calls that go on at once, nobody can say which one asked beside them; one whose client has left may still ask.
   return isOwn || (isAlone(history, call.caller) && !server.endsStandalone);

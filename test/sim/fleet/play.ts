@@ -109,7 +109,8 @@ class Fleet {
         isUndisturbed(this.#history) ? this.#journal.ownerOf(call) : null,
       maxParked: this.#history.gateway.maxParked,
       isGentle: faults.every(({ kind }) => kind === 'drain'),
-      mayLoseOutcomes: faults.some(({ kind }) => kind !== 'drain'),
+      // A server that forgets a call ends it.
+      mayLoseOutcomes: traits.forgetsAtMs !== null || faults.some(({ kind }) => kind !== 'drain'),
     };
     const listeners = this.#history.listeners.map((caller, nth) => {
       const pick = (why: string) => this.#pick(`${why}:${nth}`);
@@ -167,12 +168,13 @@ class Fleet {
     const { caller, sinceMs, endedMs, heardMs } = listener;
     listener.end();
     // What is said on a stream that is ended at once is lost.
-    if (this.#history.server.endsStandalone) return;
-    // It listens again in a moment.
-    if (changedMs - endedMs < LISTENS_AGAIN_WITHIN_MS) return;
-    if (sinceMs === null || sinceMs > changedMs) {
-      this.checker.break(6, `${caller} wants to listen, and does not, when all is free`);
-    } else if (heardMs < changedMs) this.checker.break(3, `${caller} listens, and hears no change`);
+    if (heardMs >= changedMs || this.#history.server.endsStandalone) return;
+    const awayMs = endedMs.map((ms) => changedMs - ms);
+    // It was about to listen again.
+    if (awayMs.some((ms) => ms >= 0 && ms < LISTENS_AGAIN_WITHIN_MS)) return;
+    const listened = (sinceMs !== null && sinceMs <= changedMs) || awayMs.some((ms) => ms < 0);
+    if (listened) this.checker.break(3, `${caller} listens, and hears no change`);
+    else this.checker.break(6, `${caller} wants to listen, and does not, when all is free`);
   }
 
   /** Law 7: a process that has closed has nothing left. */
