@@ -65,7 +65,9 @@ const LINE_SEPARATORS = /[\u2028\u2029]/g;
 const ARGUMENTS_HINT =
   '; if it contains arguments, put them into upstream.args or, after --stdio --, write them without quotes around the whole';
 
-const CLOSED = new UpstreamFailure('session_gone', 'the session was closed', { mayHaveActed: true });
+const CLOSED = new UpstreamFailure('session_gone', 'the session was closed', {
+  mayHaveActed: true,
+});
 
 export class StdioTransport implements Transport {
   readonly kind = 'stdio';
