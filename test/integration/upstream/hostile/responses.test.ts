@@ -134,7 +134,7 @@ describe('a server that fails', () => {
 
   // Rule failures-2.
   test('can say it as a date without a Date of its own', async () => {
-    const now = Date.now();
+    const now = LIMITS.clock.now();
     const head = `HTTP/1.1 503 No\r\nretry-after: ${new Date(now + 600_000).toUTCString()}\r\ncontent-length: 0\r\n\r\n`;
     const { response } = await expectFailure(raw(head), 'upstream_busy');
     expect(response.error.data.retryAfterMs).toBeGreaterThan(500_000);
