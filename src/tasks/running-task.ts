@@ -35,8 +35,8 @@ export interface RunningTaskOptions {
 const RETRY_MS = 1_000;
 /** How long an answer waits to be taken or refused before it is acknowledged, in ms. */
 const ACKNOWLEDGE_MS = 250;
-/** How long a task that is left waits for the store to take it, in ms. */
-const LEAVE_MS = 2_000;
+/** How long a task that is left, or has ended, waits for the store to take it, in ms. */
+const KEPT_WITHIN_MS = 2_000;
 /** The least interval that a server can ask for, in ms. */
 const MIN_POLL_INTERVAL_MS = 500;
 /** Of what a server says of its progress, in UTF-16 code units: the record of the task has to hold it. */
@@ -170,11 +170,20 @@ export class RunningTask implements WaitingTask {
   async leave(): Promise<void> {
     // What its call was left with, such as a question that had just come, is on its way here.
     if (this.#waiting !== null) await new Promise(setImmediate);
-    const late = () => sleep(this.#options.clock, LEAVE_MS, this.#over.signal);
     this.#saver.hurry();
-    const { saving } = this.#saver;
-    if (saving !== null) await Promise.race([saving, late()]);
+    await this.#saved();
     this.#goAway();
+  }
+
+  /** Resolves when what is told of the task here is told by other replicas, too: they know its end, or the store does not respond. */
+  async told(): Promise<void> {
+    if (isTaskOver(this.#record.state)) await this.#saved();
+  }
+
+  async #saved(): Promise<void> {
+    const { saving } = this.#saver;
+    const late = () => sleep(this.#options.clock, KEPT_WITHIN_MS, this.#over.signal);
+    if (saving !== null) await Promise.race([saving, late()]);
   }
 
   /**

@@ -116,6 +116,7 @@ export class Tasks implements TaskEngine {
   async get(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     const place = await this.#find(request, taskId);
     if (place.type === 'failed') return place;
+    if (place.type === 'here') await place.task.told();
     const record = place.type === 'here' ? place.task.record : place.record;
     if (record !== null) return replyOf(taskId, record);
     const get = { ...request, method: 'tasks/get', params: { taskId } };
@@ -343,6 +344,7 @@ export class Tasks implements TaskEngine {
       const failure = await task.answer(objectMember(request.params, 'inputResponses') ?? {});
       if (failure !== null) return { kind: 'failed', failure };
     }
+    await task.told();
     if (task.isElsewhere) return { kind: 'failed', failure: TASK_UNREACHABLE };
     return { kind: 'result', result: detailedTask({ ...task.record, taskId }) };
   }

@@ -30,6 +30,8 @@ import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy
 import { overseer } from '../../fixtures/redis/redis-topologies.ts';
 
 const TASKS = { promote: 'interactive' };
+/** How long what a replica writes is on its way to Redis. */
+const SLOW_STORE_MS = 300;
 
 async function taskAt(url: string): Promise<string> {
   const { response } = await callForTask(url, 'greet');
@@ -187,6 +189,28 @@ test('a task that ends while its replica is cut off from Redis has ended for all
   expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
   expect(await resultAt(one.url, taskId)).toBe('Hello Ada');
   expect(effects).toEqual(['Ada']);
+});
+
+// Rule shared-22: A client is told of the end of a task once Redis has it, or does not take it within 2 s: from then on no other replica
+// says that the task goes on.
+test('an end that one replica has told is told by the others from then on, however slowly Redis takes it', async () => {
+  const { tools } = greeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
+  stopAfterTest(() => way.stop());
+  const route = { tasks: TASKS };
+  const one = await replica(legacy, { redis: new URL(`redis://127.0.0.1:${way.port}`), route });
+  const other = await replica(legacy, { redis: redis.url, route });
+  const taskId = await taskAt(one.url);
+  const listener = listenToTask(one.url, taskId);
+  await untilTask(one.url, taskId, ['input_required']);
+  way.delay(SLOW_STORE_MS);
+  await answer(one.url, taskId, 'Ada');
+  const toldElsewhere = async () => (await aboutTask(other.url, 'get', taskId)).response.result;
+  const ends = [listener.ended, untilTask(one.url, taskId, ['completed'])];
+  const told = await Promise.all(ends.map((end) => end.then(toldElsewhere)));
+  expect(told.map(({ status }) => status)).toEqual(['completed', 'completed']);
+  await listener.leave();
 });
 
 async function takenOver(at: GatewayProcess, taskId: string): Promise<void> {
