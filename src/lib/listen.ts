@@ -48,17 +48,14 @@ export async function listenAt(
 }
 
 /**
- * Reserves the port for workers that will share it: listens on it alone, and stops.
- * @returns the port, which differs from that of the address if that is 0
- * @throws StartFailure if the address is not available
+ * Demands that nobody listens at an address, by listening there for a moment.
+ * @throws StartFailure if it is not available
  */
-export async function findPort(at: ListenAddress, setting: string): Promise<number> {
+export async function expectFree(at: ListenAddress, setting: string): Promise<void> {
   const probe = createServer();
   await listenAt(probe, at, setting);
-  const { port } = probe.address() as AddressInfo;
   probe.close();
   await once(probe, 'close');
-  return port;
 }
 
 /** So many gateways with default addresses can run on one machine. */
@@ -76,7 +73,7 @@ export async function nextFree(
   for (let port = at.port; port < at.port + PORTS_TRIED; port += 1) {
     if (taken.includes(port)) continue;
     try {
-      await findPort({ ...at, port }, '');
+      await expectFree({ ...at, port }, '');
       return { ...at, port };
     } catch (error) {
       if (!(error instanceof StartFailure && error.code === 'port_in_use')) return at;

@@ -12,7 +12,7 @@ import type { Log } from '../ops/log.ts';
 import { SummedMetrics } from '../ops/summed-metrics.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import { AdminListener } from '../app/admin-listener.ts';
-import { findPort } from '../lib/listen.ts';
+import { expectFree } from '../lib/listen.ts';
 import { mayStop, snapshotOf } from '../app/live/part.ts';
 import { lookAtWorkers, stopAtWorkers } from './live.ts';
 import type { Gateway, GatewayOptions } from '../app/gateway.ts';
@@ -48,9 +48,10 @@ export async function startWorkers(
   count: number,
   { log, clock = systemClock }: GatewayOptions,
 ): Promise<Gateway> {
-  const port = await findPort(config.listen, '--listen HOST:PORT');
+  // Workers would share the port with another gateway that has it.
+  if (config.listen.port !== 0) await expectFree(config.listen, '--listen HOST:PORT');
   const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
-  const primary = new Primary({ config, port, generatedKey, log, clock });
+  const primary = new Primary({ config, generatedKey, log, clock });
   const admin = new AdminListener(config.admin, primary, clock);
   const close = async () => {
     await Promise.all([admin.close(), primary.close()]);
@@ -74,8 +75,6 @@ export async function startWorkers(
 
 interface PrimaryOptions {
   readonly config: Config;
-  /** The port that the workers share. */
-  readonly port: number;
   readonly generatedKey: SecretKey | null;
   readonly log: Log;
   readonly clock: Clock;
@@ -97,6 +96,8 @@ class Primary {
     for (const worker of this.#workers.values()) worker.kill();
   };
   readonly #relay: RelayListener;
+  /** The port that the workers share; 0 until it is known. */
+  #port = 0;
   #gatewayAddress: string | null = null;
   /** For workers that start later: what they do not reach must not make the gateway not ready. */
   #wasReady = false;
@@ -135,8 +136,17 @@ class Primary {
 
   /** Starts the workers. @returns the origin of their listener */
   async start(count: number): Promise<string> {
-    const numbers = Array.from({ length: count }, (_, index) => index + 1);
-    const [origin = ''] = await Promise.all(numbers.map((number) => this.#launch(number)));
+    const { port } = this.#config.listen;
+    const first = this.#launch(1, port);
+    // If any port will do, the first worker takes one: nobody else can have it in between. Without it nothing starts.
+    const taken = first.then((origin) => Number(new URL(origin).port)).catch(() => 0);
+    const shared = port === 0 ? taken : port;
+    const others = Array.from({ length: count - 1 }, (_, index) => index + 2);
+    const [origin] = await Promise.all([
+      first,
+      ...others.map((number) => this.#launch(number, shared)),
+    ]);
+    this.#port = await shared;
     this.#phase = 'running';
     return origin;
   }
@@ -204,8 +214,8 @@ class Primary {
   }
 
   /** Starts one worker, and resolves to its origin when it serves clients. */
-  async #launch(number: number): Promise<string> {
-    const { port, generatedKey, clock, log } = this.#options;
+  async #launch(number: number, port: number | Promise<number>): Promise<string> {
+    const { generatedKey, clock, log } = this.#options;
     const config = this.#config;
     const worker = new WorkerProcess(number, config, {
       clock,
@@ -226,7 +236,7 @@ class Primary {
     await worker.joined;
     // Before it serves: the others must know it when they get retries of its calls, and it must know them.
     this.#broadcast({ type: 'siblings', siblings: this.#siblings() });
-    worker.send({ type: 'serve', port });
+    worker.send({ type: 'serve', port: await port });
     const origin = await worker.serving;
     log.event('worker.started', { worker: number, pid: worker.pid });
     await this.#catchUp(worker);
@@ -284,7 +294,7 @@ class Primary {
 
   #replace(number: number): void {
     if (this.#phase !== 'running') return;
-    this.#launch(number).catch(() => this.#workers.get(number)?.kill());
+    this.#launch(number, this.#port).catch(() => this.#workers.get(number)?.kill());
   }
 
   async #giveUp(): Promise<void> {

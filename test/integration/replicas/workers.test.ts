@@ -50,7 +50,7 @@ test('a retry on any connection is served, by its worker or by one hop to it', a
 test('without configured keys, all workers seal with one that the primary generated', async () => {
   const { gateway } = await twoWorkers({ config: { seal: {} } });
   const answers = await Promise.all(
-    Array.from({ length: 12 }, async () => call(gateway, answersOf(await call(gateway), 'Ada'))),
+    Array.from({ length: 24 }, async () => call(gateway, answersOf(await call(gateway), 'Ada'))),
   );
   expect(answers.map(text)).toEqual(answers.map(() => 'Hello Ada'));
   expect(await gateway.recoveries()).toContain('relay');
@@ -61,7 +61,7 @@ test('a retry at another gateway reaches the worker that holds its call through 
   const { tools, effects } = greeter();
   const legacy = await legacyServer({ tools });
   const [gateway, other] = await replicas(legacy, 2, { config: { workers: 2 } });
-  const names = Array.from({ length: 12 }, (_, index) => `name ${index}`);
+  const names = Array.from({ length: 24 }, (_, index) => `name ${index}`);
   const answers = await Promise.all(
     names.map(async (name) => call(other, answersOf(await call(gateway), name))),
   );
@@ -70,6 +70,22 @@ test('a retry at another gateway reaches the worker that holds its call through 
   expect(new Set((await gateway.written('call.parked')).map(({ worker }) => worker)).size).toBe(2);
   expect(await gateway.recoveries()).toEqual(names.map(() => 'here'));
   expect(await other.recoveries()).toEqual(names.map(() => 'relay'));
+});
+
+test('workers that may have any port share one that nobody else can have taken meanwhile', async () => {
+  // Whatever port the primary lets go of, somebody else has at once.
+  const greedy = preload(`
+    import { createServer, Server } from 'node:net';
+    const { close } = Server.prototype;
+    if (process.argv[2] !== 'worker') Server.prototype.close = function (...args) {
+      const { port } = this.address() ?? {};
+      this.once('close', () => createServer().listen(port, '127.0.0.1').unref());
+      return close.apply(this, args);
+    };`);
+  const { gateway } = await twoWorkers({ env: greedy });
+  await Promise.all(Array.from({ length: 24 }, () => call(gateway)));
+  const workers = (await gateway.written('call.parked')).map(({ worker }) => worker);
+  expect(new Set(workers)).toEqual(new Set([1, 2]));
 });
 
 test('metrics are the sums over all workers, and do not fall when one ends', async () => {
