@@ -187,8 +187,9 @@ test('fifty parked calls behind a round-robin front all complete, with a replica
   await legacy.isLeft();
 });
 
-// Rule replay-4: A call that was resumed or replayed, and has ended, is not made again at any replica.
-test('a call that has ended where it was resumed is not replayed without a shared store', async () => {
+// Rule replay-4: A call that was resumed or replayed, and has ended, is not made again at the replica where it ended, and with Redis
+// at no other one.
+test('without Redis a call that has ended is not made again where it was replayed', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });
   const continuation = { replay: { tools: ['greet'] } };

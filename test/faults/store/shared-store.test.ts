@@ -240,7 +240,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
 
   // Rule replay-4.
   test(
-    'a call that has ended where it was resumed is over, whichever replica its retry reaches',
+    'a call that has ended where it was replayed is not made again at another replica',
     { tags: ['long'] },
     async () => {
       const { effects, tools } = greeter();
