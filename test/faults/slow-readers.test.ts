@@ -4,7 +4,14 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
-import { legacyServer, replicas, text } from '../fixtures/gateways/replica-testbed.ts';
+import {
+  answersOf,
+  legacyServer,
+  replicas,
+  text,
+  whileRetryable,
+} from '../fixtures/gateways/replica-testbed.ts';
+import { askName } from '../fixtures/servers/legacy-server.ts';
 import { MIB, openCall, type Taken } from '../fixtures/servers/flood.ts';
 import type { Tool, ToolCall } from '../fixtures/servers/legacy/tools.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
@@ -14,20 +21,34 @@ const LONG_MESSAGE = 'x'.repeat(24 * MIB);
 
 const FORM = { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } } as const;
 
-/** Two replicas, and a call at the first whose client reads nothing. The server has written its result. */
-async function behind(route: object) {
+/** Two replicas in front of a server whose tools say more than a client takes that reads nothing, and then end, or ask. */
+async function stage(route: object) {
   const calls: ToolCall[] = [];
-  const talk: Tool = async (call) => {
+  const asked = Promise.withResolvers<void>();
+  const say = async (call: ToolCall) => {
     calls.push(call);
     const { extra } = call;
     const progressToken = extra._meta?.progressToken ?? 'none';
     const params = { progressToken, progress: 1, message: LONG_MESSAGE };
     await extra.sendNotification({ method: 'notifications/progress', params });
-    return 'done';
   };
-  const legacy = await legacyServer({ tools: { talk }, keepsEvents: true });
+  const talk: Tool = async (call) => (await say(call), 'done');
+  const inquire: Tool = async (call) => {
+    await say(call);
+    const answer = askName(call);
+    // It is written in this turn.
+    setImmediate(asked.resolve);
+    return `done by ${await answer}`;
+  };
+  const legacy = await legacyServer({ tools: { talk, inquire }, keepsEvents: true });
   const upstream = { url: legacy.url, maxEvent: '64MiB' };
   const [one, other] = await replicas(legacy, 2, { route: { upstream, ...route } });
+  return { legacy, one, other, calls, asked: asked.promise };
+}
+
+/** A call at the first replica whose client reads nothing. The server has written its result. */
+async function behind(route: object) {
+  const { legacy, one, other, calls } = await stage(route);
   const call = await openCall(one.url, 'talk');
   await legacy.hasResponded('tools/call');
   await settled(one);
@@ -78,6 +99,30 @@ describe('a client that is behind gets the result of its call from another repli
     const taken = await call.take();
     await one.kill();
     expect(await retried(other, taken)).toBe('done');
+    expect(calls).toHaveLength(1);
+  });
+});
+
+describe('a client that is behind is asked by another replica what the server has asked meanwhile', () => {
+  // Rule resumption-10.
+  test.each(['drain', 'kill'] as const)('after the %s of its own', async (end) => {
+    const route = end === 'kill' ? { calls: { maxHold: '1s' } } : {};
+    const { one, other, calls, asked } = await stage(route);
+    const call = await openCall(one.url, 'inquire');
+    await asked;
+    await settled(one);
+    let gone: Promise<unknown> = Promise.resolve();
+    if (end === 'drain') {
+      gone = one.drain();
+      await one.saw('call.ended');
+    } else await one.saw('call.parked');
+    const { response } = await call.take();
+    if (end === 'kill') gone = one.kill();
+    await gone;
+    const { requestState, inputRequests } = response.result;
+    expect(inputRequests ?? {}).toEqual({});
+    const again = await whileRetryable(() => callTool(other.url, 'inquire', { requestState }));
+    expect(text(await callTool(other.url, 'inquire', answersOf(again, 'Ada')))).toBe('done by Ada');
     expect(calls).toHaveLength(1);
   });
 });
