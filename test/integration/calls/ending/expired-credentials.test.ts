@@ -3,7 +3,9 @@
  * go on with it, and whoever does not is told so as HTTP tells it.
  */
 import { expect, test } from 'vitest';
-import { reasonOf } from '../../../fixtures/gateways/replica-testbed.ts';
+import { greet, legacyGateway } from '../../../fixtures/gateways/legacy-gateway.ts';
+import { answersOf, reasonOf } from '../../../fixtures/gateways/replica-testbed.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
 import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
@@ -128,4 +130,34 @@ test('a call that no replica may resume is lost then', async () => {
   expect(reasonOf(await callTool(gateway.url, 'act', answered(asked), by('new')))).toBe(
     'call_lost',
   );
+});
+
+// Rule keep-alive-3.
+test('a parked call whose session could no longer be pinged is kept alive by the next call of its caller', async () => {
+  const clock = new ManualClock();
+  const revoked = new Set<string | undefined>();
+  const { url, legacy } = await legacyGateway(
+    {
+      tools: { ...greet, plain: async () => 'done' },
+      greets: (authorization) => (revoked.has(authorization) ? null : 'Welcome.'),
+    },
+    { ...FLEET, clock },
+  );
+  const asked = await advanceUntil(clock, callTool(url, 'greet', {}, by('old')));
+  revoked.add('Bearer old');
+  clock.advance(60_000);
+  await legacy.saw('ping');
+  expect(text(await advanceUntil(clock, callTool(url, 'plain', {}, by('new'))))).toBe('done');
+  for (let minute = 1; minute <= 3; minute += 1) {
+    clock.advance(60_000);
+    await legacy.saw('ping', 1 + minute);
+    // The reply to the ping comes before this one.
+    await advanceUntil(clock, callTool(url, 'plain', {}, by('new')));
+  }
+  const [first, ...rest] = legacy.tokens('ping');
+  expect([first, new Set(rest)]).toEqual(['Bearer old', new Set(['Bearer new'])]);
+  const calls = legacy.received.filter(({ method }) => method === 'tools/call');
+  expect(new Set(calls.map(({ session }) => session)).size).toBe(1);
+  const answers = answersOf(asked, 'Ann');
+  expect(text(await callTool(url, 'greet', answers, by('new')))).toBe('Hello Ann');
 });

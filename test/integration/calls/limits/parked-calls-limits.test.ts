@@ -128,11 +128,13 @@ describe('limits', () => {
 
   // Rule time-and-room-6.
   test.each([
-    ['are taken', 202, 'input_required'],
-    ['are refused', 503, 'upstream_unavailable'],
-  ])(
-    'a call whose answers are on their way keeps its place, for when they %s',
-    async (_what, status, told) => {
+    ['are taken', 'maxParkedCalls', 202, 'input_required', 'other'],
+    ['are refused', 'maxParkedCalls', 503, 'upstream_unavailable', 'other'],
+    ['are taken', 'maxParkedCallsPerPrincipal', 202, 'input_required', 'ada'],
+    ['are refused', 'maxParkedCallsPerPrincipal', 503, 'upstream_unavailable', 'ada'],
+  ] as const)(
+    'a call whose answers are on their way keeps its place, for when they %s, among limits.%s',
+    async (_what, limit, status, told, caller) => {
       const arrived = Promise.withResolvers<ServerResponse>();
       let questions = 0;
       const server = await legacyServer(
@@ -148,15 +150,15 @@ describe('limits', () => {
         { onResponse: (_received, response) => arrived.resolve(response) },
       );
       stopAfterTest(() => server.stop());
-      const gateway = await startTestGateway(server.url, { limits: { maxParkedCalls: 1 } });
+      const gateway = await startTestGateway(server.url, { limits: { [limit]: 1 } });
       stopAfterTest(() => gateway.close());
       const { url } = gateway;
-      const { requestState } = (await callTool(url, 'greet')).response.result;
+      const as = (user: string) => ({ headers: { authorization: `Bearer ${user}` } });
+      const { requestState } = (await callTool(url, 'greet', {}, as('ada'))).response.result;
       const inputResponses = { 'elicitation-1': accept({ name: 'Ada' }) };
-      const retried = callTool(url, 'greet', { requestState, inputResponses });
+      const retried = callTool(url, 'greet', { requestState, inputResponses }, as('ada'));
       const answering = await arrived.promise;
-      const other = { headers: { authorization: 'Bearer other' } };
-      const refused = await callTool(url, 'greet', {}, other);
+      const refused = await callTool(url, 'greet', {}, as(caller));
       expect(refused.response.error?.data.reason).toBe('too_many_parked_calls');
       answering.writeHead(status).end();
       const { result, error } = (await retried).response;
