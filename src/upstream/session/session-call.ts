@@ -18,7 +18,7 @@ import type {
   SessionCallOptions,
 } from './call-exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
-import { ANSWER_WAIT_MS, ASKS_TOGETHER_MS } from './questions/held-questions.ts';
+import { ANSWER_WAIT_MS, ASKS_TOGETHER_MS, STOPPED_CALL_MS } from './questions/held-questions.ts';
 import { unasked } from './questions/routing.ts';
 import { ResumedStream } from './resumed-stream.ts';
 
@@ -74,6 +74,8 @@ export class SessionCall implements RequestExchange {
   readonly #host: CallHost;
   /** All questions of the call so far: a resumed stream can repeat them. `null` until the server asks. */
   #questions: Map<ServerRequestId, QuestionState> | null = null;
+  /** How many of them are `waiting`. */
+  #waiting = 0;
   #accepted: PromiseWithResolvers<void> | null = null;
   #isAccepted = false;
   #expectation: Timer | null = null;
@@ -81,7 +83,7 @@ export class SessionCall implements RequestExchange {
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
   #asksUntilMs = 0;
-  /** When the call began here, or last stopped waiting for an answer. */
+  /** When the call began here, or last stopped waiting for answers. */
   #worksSinceMs: number;
   /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
   #cancelled: Promise<boolean> | null = null;
@@ -155,8 +157,17 @@ export class SessionCall implements RequestExchange {
    * `null`. Another call can have asked for the roots in its place, so they do not count.
    */
   get asksUntilMs(): number | null {
-    if (this.#questions === null) return null;
-    return [...this.#questions.values()].includes('waiting') ? this.#asksUntilMs : null;
+    return this.#waiting > 0 ? this.#asksUntilMs : null;
+  }
+
+  /**
+   * Whether the call can ask now on a stream that names no call: it works, has just asked, or can have given up to wait for an
+   * answer. A tool that was still not heard of a minute after that waits for longer than others.
+   */
+  get canAsk(): boolean {
+    if (this.#waiting === 0) return true;
+    const waitsForMs = this.#host.clock.elapsed() - this.#asksUntilMs;
+    return waitsForMs < (this.mayHaveGivenUp ? ANSWER_WAIT_MS + STOPPED_CALL_MS : 0);
   }
 
   get openQuestions(): readonly ServerRequestId[] {
@@ -181,12 +192,16 @@ export class SessionCall implements RequestExchange {
   async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
     const state = this.#questions?.get(id);
     if (state === 'passed on') return;
+    const workedSinceMs = this.#worksSinceMs;
     // The server can go on with the call, and ask more, before it responds to the answer.
     if (state === 'waiting') this.#become(id, 'open');
     try {
       await this.#host.respond(this, id, this.#ofTask(reply), headers);
     } catch (error) {
-      if (state === 'waiting' && this.#isOpen(id)) this.#become(id, state);
+      if (state === 'waiting' && this.#isOpen(id)) {
+        this.#become(id, state);
+        this.#worksSinceMs = workedSinceMs;
+      }
       throw error;
     }
   }
@@ -295,7 +310,11 @@ export class SessionCall implements RequestExchange {
 
   #become(id: ServerRequestId, state: QuestionState): void {
     this.#questions ??= new Map();
-    if (this.#questions.get(id) === 'waiting') this.#worksSinceMs = this.#host.clock.elapsed();
+    if (this.#questions.get(id) === 'waiting') {
+      this.#waiting -= 1;
+      if (this.#waiting === 0) this.#worksSinceMs = this.#host.clock.elapsed();
+    }
+    if (state === 'waiting') this.#waiting += 1;
     this.#questions.set(id, state);
   }
 

@@ -10,8 +10,8 @@ import type { ServerRequest } from './routing.ts';
 
 export interface HeldQuestionsOptions<Call> {
   readonly clock: Clock;
-  /** Returns until when a call can ask more, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. */
-  readonly asksUntilMs: (call: Call) => number | null;
+  /** Whether a call can ask now. One that waits for an answer does not. */
+  readonly canAsk: (call: Call) => boolean;
   /** The calls that run. */
   readonly running: Entries<UpstreamRequestId, Call>;
   /** Returns the calls that ended without a reply, and can still ask. */
@@ -37,6 +37,13 @@ export interface HeldQuestionsOptions<Call> {
  * one that was long on its way comes when its call is about to end, or has ended.
  */
 export const ANSWER_WAIT_MS = 60_000;
+/**
+ * How long a call can still ask after the server was told to stop it, or has given up to wait for an answer, in ms. A receiver
+ * of `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript SDK run on unless
+ * they look at their signal, and nothing reports their end. They are written for clients that give a request 60 s, the default
+ * of the SDKs.
+ */
+export const STOPPED_CALL_MS = 60_000;
 /** How long a question is held, in ms. The tool has to hear that nobody could be asked, and not run into that timeout. */
 const HOLD_MS = 30_000;
 /**
@@ -76,8 +83,8 @@ export class HeldQuestions<Call> {
 
   /** Takes a question that came just now. */
   receive(question: ServerRequest): void {
-    const { clock, running, unfinished } = this.#options;
-    const working = [...running].filter(([, call]) => !this.#isWaiting(call)).map(([id]) => id);
+    const { clock, running, unfinished, canAsk } = this.#options;
+    const working = [...running].filter(([, call]) => canAsk(call)).map(([id]) => id);
     const asking = working.length > 0 ? working : running.keys();
     const candidates = new Set([...asking, ...unfinished()]);
     if (this.#settle(question, candidates)) return;
@@ -122,11 +129,6 @@ export class HeldQuestions<Call> {
   /** Forgets all questions: the session is over. */
   clear(): void {
     for (const held of this.#held) this.#remove(held);
-  }
-
-  #isWaiting(call: Call): boolean {
-    const asksUntilMs = this.#options.asksUntilMs(call);
-    return asksUntilMs !== null && this.#options.clock.elapsed() >= asksUntilMs;
   }
 
   #running(candidates: ReadonlySet<UpstreamRequestId>): Call[] {

@@ -14,7 +14,7 @@ import type {
 } from '../../discovery/broadcast-detector.ts';
 import { TRAITS } from '../../transport/traits.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { HeldQuestions } from './held-questions.ts';
+import { HeldQuestions, STOPPED_CALL_MS } from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked, type ServerRequest } from './routing.ts';
 import type { SessionCall } from '../session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
@@ -214,7 +214,7 @@ export class SessionQuestions {
       held: new HeldQuestions({
         clock,
         running: calls,
-        asksUntilMs: (call) => call.asksUntilMs,
+        canAsk: (call) => call.canAsk,
         unfinished: () => this.#unfinished.ids(),
         knowsAllCalls: () => this.knowsAllCalls(),
         ask: (call, question) => this.#ask(call, question),
@@ -239,14 +239,7 @@ export class SessionQuestions {
 /** A call, as far as it matters here. */
 type UnfinishedCall = Pick<SessionCall, 'id' | 'wasStopped' | 'mayHaveGivenUp'>;
 
-/**
- * How long a call can still ask after the server was told to stop it, in ms. A receiver of
- * `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript
- * SDK run on unless they look at their signal, and nothing reports their end. They are written for clients that give a
- * request 60 s, the default of the SDKs.
- */
-const STOPPED_CALL_MS = 60_000;
-/** The same for a call that the server was not told to stop, or that waits for an answer. */
+/** As `STOPPED_CALL_MS`, for a call that the server was not told to stop, or that waits for an answer. */
 const UNFINISHED_CALL_MS = 600_000;
 /** How much longer a call can ask when one of its questions was declined, or can be on its way, in ms. New calls wait so long. */
 const GOES_ON_MS = 5_000;

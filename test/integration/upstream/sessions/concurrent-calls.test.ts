@@ -216,6 +216,58 @@ describe('several calls in one session', () => {
     expect(questionsOf(other)).toEqual(['own']);
   });
 
+  // Rule concurrent-12: A call that waits for answers counts again when it may have given up to wait without a word: from
+  // 60 s after it began or got its last answer, until 2 min after its last question.
+  test('are not asked what one can have asked that waits for its answer for a minute', async () => {
+    const ground = await stage();
+    const { clock, start, send, replied } = ground;
+    const old = await start();
+    send({ id: 'first', ...ELICITATION });
+    await old.heard.until('asked');
+    const other = await start();
+    clock.advance(60_000);
+    send({ id: 'late', ...ELICITATION });
+    await settled(ground);
+    expect([old, other].map(questionsOf)).toEqual([['first'], []]);
+    clock.advance(30_000);
+    expect(await replied('late')).toEqual({ action: 'cancel' });
+    expect(unanswerableOf(other)).toEqual([['elicitation/create', 'ambiguous']]);
+  });
+
+  // Rule concurrent-12.
+  test.each([
+    ['less than a minute', 59_999],
+    ['two minutes', 120_250],
+  ])('are asked what comes while one waits for its answer for %s', async (_name, waitsForMs) => {
+    const ground = await stage();
+    const { clock, start, send } = ground;
+    const old = await start();
+    send({ id: 'first', ...ELICITATION });
+    await old.heard.until('asked');
+    clock.advance(waitsForMs);
+    const other = await start();
+    send({ id: 'own', ...ELICITATION });
+    await other.heard.until('asked');
+    expect([old, other].map(questionsOf)).toEqual([['first'], ['own']]);
+  });
+
+  // Rule concurrent-12.
+  test('are not asked what one can have asked that got one of two answers, and waits for the other for a minute', async () => {
+    const ground = await stage();
+    const { clock, start, send } = ground;
+    const old = await start();
+    send({ id: 'first', ...ELICITATION });
+    send({ id: 'second', ...ELICITATION });
+    await settled(ground);
+    clock.advance(59_000);
+    await old.exchange.respond(serverRequestId('first'), ACCEPTED, {});
+    const other = await start();
+    clock.advance(1_000);
+    send({ id: 'late', ...ELICITATION });
+    await settled(ground);
+    expect([old, other].map(questionsOf)).toEqual([['first', 'second'], []]);
+  });
+
   // Rule concurrent-2.
   test('have no more than 64 questions held', async () => {
     const ground = await stage();

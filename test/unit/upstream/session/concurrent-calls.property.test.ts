@@ -1,8 +1,8 @@
 /**
  * Random histories of several calls in one session. The server is played, and so it is known which call asked each
  * question: no other call may be asked it, each gets one reply at most, and none is held for ever. A tool that asks several
- * questions at once sends them within 250 ms, and does nothing more until it is answered. After a question on its stream it
- * asks none beside it until then (ADR 48).
+ * questions at once sends them within 250 ms, and does nothing more until it is answered, or gives up after a minute, and then
+ * asks no more another minute later. After a question on its stream it asks none beside it until then (ADR 48).
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -18,6 +18,7 @@ import { playedSession, playedTransport } from '../../../fixtures/played-session
 
 const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
 const ASKS_TOGETHER_MS = 250;
+const ANSWER_WAIT_MS = 60_000;
 const STOPPED_MS = 60_000;
 const UNFINISHED_MS = 600_000;
 
@@ -161,6 +162,25 @@ class History {
     );
   }
 
+  /** A tool gives up to wait for its answers, without a word. */
+  giveUp(pick: number): void {
+    const nowMs = this.clock.now();
+    const tool = pickOf(
+      this.tools.filter(
+        ({ waitsFor, lastAskedMs }) => waitsFor.size > 0 && nowMs - lastAskedMs >= ANSWER_WAIT_MS,
+      ),
+      pick,
+    );
+    if (tool === undefined) return;
+    for (const id of tool.waitsFor) {
+      const question = this.questions.get(id);
+      if (question !== undefined) question.isLost = true;
+    }
+    tool.waitsFor.clear();
+    const untilMs = tool.lastAskedMs + ANSWER_WAIT_MS + STOPPED_MS;
+    tool.asksUntilMs = Math.min(tool.asksUntilMs, untilMs);
+  }
+
   /** The client leaves a call, as `src/calls` does it. */
   async cancel(pick: number, isTaken: boolean): Promise<void> {
     const tool = pickOf(
@@ -283,6 +303,14 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 2,
+    arbitrary: pick.map(
+      (of): Step =>
+        (history) =>
+          history.giveUp(of),
+    ),
+  },
+  {
+    weight: 2,
     arbitrary: fc.tuple(pick, fc.boolean()).map(
       ([of, isTaken]): Step =>
         (history) =>
@@ -299,7 +327,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 3,
-    arbitrary: fc.constantFrom(1, 100, 250, 1_000, 4_999, 20_000, 59_999, 300_000).map(
+    arbitrary: fc.constantFrom(1, 100, 250, 1_000, 4_999, 20_000, 59_999, 60_000, 300_000).map(
       (ms): Step =>
         (history) =>
           history.clock.advance(ms),
@@ -307,7 +335,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-// Rules concurrent-1, concurrent-2, concurrent-3, concurrent-4, concurrent-5.
+// Rules concurrent-1, concurrent-2, concurrent-3, concurrent-4, concurrent-5, concurrent-12.
 test.each(['streamable-http', 'http-sse'] as const)(
   'no call is asked what another one asked, and every question ends, over %s',
   async (kind) => {
