@@ -2,6 +2,7 @@
 import { LruMap } from '../lib/containers.ts';
 import type { SessionId } from '../protocol/ids.ts';
 import { asUpstreamFailure } from '../model/upstream-failure.ts';
+import { UNKNOWN_CALLS } from '../upstream/session/questions/session-questions.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { SessionOwner } from './session-owner.ts';
@@ -123,7 +124,7 @@ export class HomeSessions {
 
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
   async adopt(owner: SessionOwner, point: SessionPoint): Promise<HomeSession> {
-    const { permits, principal } = this.#options;
+    const { permits, principal, isConfirmed } = this.#options;
     const running = this.#adopting.get(point.sessionId);
     if (running !== undefined) {
       return againIfRefused(running, () => this.adopt(owner, point));
@@ -137,6 +138,8 @@ export class HomeSessions {
     }
     return this.#once(point, async () => {
       const entry = await this.#adopted(owner, point, await permits.take(principal));
+      // The home that is claimed had another session. Who opened this one without the home can make calls in it.
+      if (isConfirmed !== null) entry.session.questions.mayRun([UNKNOWN_CALLS]);
       entry.adopted = this.lacksSession ? 'home' : 'guest';
       if (this.lacksSession) this.#current = entry;
       return entry;

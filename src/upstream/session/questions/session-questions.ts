@@ -5,7 +5,11 @@
 import { RepeatedQuestions } from '../../quirks/repeated-questions.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { type Entries, RecentMap } from '../../../lib/containers.ts';
-import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
+import {
+  type ServerRequestId,
+  upstreamRequestId,
+  type UpstreamRequestId,
+} from '../../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type {
   AskingStyle,
@@ -30,6 +34,8 @@ export interface SessionQuestionsOptions {
   readonly reply: (id: ServerRequestId, reply: JsonRpcReply) => void;
 }
 
+/** Stands for all calls of a session that nobody here knows. */
+export const UNKNOWN_CALLS = upstreamRequestId('unknown');
 /** The most calls that are named to another replica: a pointer must stay small. */
 const MAX_BESIDE = 64;
 const MIN_ENDED = 256;
@@ -157,10 +163,10 @@ export class SessionQuestions {
   callsBeside(id: UpstreamRequestId): UpstreamRequestId[] {
     const { calls } = this.#options;
     const others = [...calls.keys(), ...this.#unfinished.ids()].filter((one) => one !== id);
-    return others.slice(0, MAX_BESIDE);
+    return others.length <= MAX_BESIDE ? others : [...others.slice(0, MAX_BESIDE), UNKNOWN_CALLS];
   }
 
-  /** Calls of another replica may run in the session. They are known here until they are resumed. */
+  /** Calls of another replica may run in the session, or `UNKNOWN_CALLS`. They are known here until they are resumed. */
   mayRun(calls: readonly UpstreamRequestId[]): void {
     for (const id of calls) {
       if (this.#options.calls.has(id) || this.#ended.has(id)) continue;
@@ -243,7 +249,7 @@ type UnfinishedCall = Pick<SessionCall, 'id' | 'wasStopped' | 'mayHaveGivenUp'>;
 const UNFINISHED_CALL_MS = 600_000;
 /** How much longer a call can ask when one of its questions was declined, or can be on its way, in ms. New calls wait so long. */
 const GOES_ON_MS = 5_000;
-/** The oldest is forgotten first. */
+/** Beyond this number one entry stands for the oldest. */
 const MAX_CALLS = 1_000;
 
 interface UnfinishedEntry {
@@ -309,10 +315,10 @@ class UnfinishedCalls {
 
   #set(entry: UnfinishedEntry): void {
     this.#calls.set(entry.call.id, entry);
-    for (const oldest of this.#calls.keys()) {
-      if (this.#calls.size <= MAX_CALLS) break;
-      this.#calls.delete(oldest);
-    }
+    if (this.#calls.size <= MAX_CALLS) return;
+    const [oldest = UNKNOWN_CALLS] = this.#calls.keys();
+    this.#calls.delete(oldest);
+    this.add({ id: UNKNOWN_CALLS, wasStopped: false, mayHaveGivenUp: true });
   }
 
   #forgetOld(): void {

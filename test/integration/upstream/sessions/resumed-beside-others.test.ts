@@ -5,6 +5,7 @@ import {
   upstreamRequestId,
   type UpstreamRequestId,
 } from '../../../../src/protocol/ids.ts';
+import { UNKNOWN_CALLS } from '../../../../src/upstream/session/questions/session-questions.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 import { eventStream, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
 import {
@@ -64,6 +65,25 @@ describe('a call that is resumed in a session that had others', () => {
     expect(exchange.resumable()).toMatchObject({ beside: [OTHER] });
     clock.advance(30_000);
     expect(await replied('q')).toEqual({ action: 'cancel' });
+  });
+
+  // Rule concurrent-13.
+  test('counts as beside calls that nobody knows if there are more than a pointer names', async () => {
+    const { session } = await adopted();
+    const others = Array.from({ length: 65 }, (_one, index) => upstreamRequestId(100 + index));
+    session.questions.mayRun(others);
+    expect(session.callsBeside(OURS)).toEqual([...others.slice(0, 64), UNKNOWN_CALLS]);
+  });
+
+  // Rule concurrent-13.
+  test('stays beside calls that nobody knows once the thousand that are known have ended', async () => {
+    const { session, clock } = await adopted();
+    const others = Array.from({ length: 1_001 }, (_one, index) => upstreamRequestId(100 + index));
+    session.questions.mayRun(others);
+    for (const id of others) session.questions.callBegan(id);
+    expect(session.callsBeside(OURS)).toEqual([UNKNOWN_CALLS]);
+    clock.advance(600_000);
+    expect(session.callsBeside(OURS)).toEqual([]);
   });
 
   // Rule concurrent-8.

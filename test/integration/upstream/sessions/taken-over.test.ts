@@ -1,11 +1,11 @@
 /** Calls that are continued at the same time in a session that the process before had opened for their caller. */
-import { expect, test, vi } from 'vitest';
-import { sessionId } from '../../../../src/protocol/ids.ts';
+import { describe, expect, test, vi } from 'vitest';
+import { sessionId, upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import { Sharing } from '../../../../src/sessions/session-owner.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
 import type { HomePlacement } from '../../../../src/sessions/placement.ts';
 import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
-import { turnsUntil } from '../../../fixtures/manual-clock.ts';
+import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import {
   ADA,
   ANY,
@@ -13,7 +13,14 @@ import {
   poolStage,
   POOL_OPTIONS,
 } from '../../../fixtures/servers/pool-testbed.ts';
-import { closeAfterTest, upstreamOf } from '../../../fixtures/servers/upstream-testbed.ts';
+import { eventStream, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
+import {
+  asked,
+  ELICITATION,
+  settled,
+  type Stream,
+} from '../../../fixtures/servers/session-stage.ts';
+import { closeAfterTest, Heard, upstreamOf } from '../../../fixtures/servers/upstream-testbed.ts';
 
 /** The key of the home of Ada. */
 const HOME = new Sharing({ ...POOL_OPTIONS, concurrency: 'auto' }).homeFor(ADA)?.key ?? '';
@@ -22,6 +29,17 @@ const POINT = {
   revision: '2025-11-25',
   home: HOME,
 } as const;
+
+/** The homes of a process that gets each one that it claims, with the session of the process before. */
+function placementOf(some: Partial<HomePlacement>): HomePlacement {
+  const placement: Partial<HomePlacement> = {
+    ...{ isHere: () => false, isConfirmed: () => true },
+    claim: async () => ({ type: 'here', session: POINT }),
+    ...{ giveUp: () => {}, keep: () => {}, listen: () => {}, close: () => {} },
+    ...some,
+  };
+  return placement as HomePlacement;
+}
 
 /** The pool of a process that has just started: it has yet to find out what the server speaks. */
 async function freshPool() {
@@ -79,21 +97,15 @@ test('the state of a session is still known when a call that was left in it has 
 test('a session that is ended is not left to the next process', async () => {
   const { server, clock, ended } = await poolStage();
   const left: boolean[] = [];
-  const placed: Partial<HomePlacement> = {
-    isHere: () => true,
-    isConfirmed: () => true,
-    giveUp: (_key, isSessionLeft) => void left.push(isSessionLeft),
-    keep: () => {},
-    listen: () => {},
-    close: () => {},
-  };
-  const options = { concurrency: 'auto', placement: placed as HomePlacement } as const;
+  const placement = placementOf({ giveUp: (_key, isSessionLeft) => void left.push(isSessionLeft) });
+  const options = { concurrency: 'auto', placement } as const;
   const pool = new SessionPool(
     upstreamOf(server, {}, clock),
     { ...POOL_OPTIONS, ...options },
     clock,
   );
   closeAfterTest(() => pool.close());
+  await pool.holderOf(ADA);
   const resumed = await pool.adopt(ADA, POINT, ANY);
   resumed.giveBack(true);
   clock.advance(IDLE_MS);
@@ -126,4 +138,55 @@ test('a session of one call that another replica may still use is not used for o
   expect(next.session.id).not.toBe(id);
   expect(next.session.questions.knowsAllCalls()).toBe(true);
   next.giveBack(true);
+});
+
+describe('a call that is resumed by the process that has claimed its home', () => {
+  /** @param kept the session of the home, which the process before has kept */
+  async function resumed(kept: string) {
+    const streams: Record<string, Stream> = {};
+    const server = await legacyServer(() => {}, {
+      onGet: ({ headers }, response) => {
+        streams[String(headers['last-event-id'] ?? 'standalone')] = eventStream(response);
+      },
+    });
+    const clock = new ManualClock();
+    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
+    const session = { ...POINT, sessionId: sessionId(kept) };
+    const placement = placementOf({ claim: async () => ({ type: 'here', session }) });
+    const options = { concurrency: 'auto', placement } as const;
+    const pool = new SessionPool(upstream, { ...POOL_OPTIONS, ...options }, clock);
+    closeAfterTest(() => pool.close());
+    await pool.holderOf(ADA);
+    const { session: adopted } = await pool.adopt(ADA, POINT, ANY);
+    const heard = new Heard();
+    adopted.resumeCall(upstreamRequestId(7), { ...POINT, lastEventId: 'e1' }, heard, {});
+    await heard.until('resumed');
+    await adopted.openStandaloneStream({});
+    const send = (message: object) => streams['standalone']?.send({ jsonrpc: '2.0', ...message });
+    const questions = () => heard.events.flatMap(([name, id]) => (name === 'asked' ? [id] : []));
+    return { ...asked(server), clock, send, questions, settled: () => settled({ server, send }) };
+  }
+
+  // Rule concurrent-13: The session of a home is the one that its holder keeps with the claim. A call that is resumed in another
+  // one is beside calls that nobody knows: who opened that session may not have had the home. They count among those that can
+  // ask beside the streams for 10 min.
+  test('is asked what comes beside the streams of the session of the home', async () => {
+    const { send, questions, settled: settle } = await resumed(POINT.sessionId);
+    send({ id: 'own', ...ELICITATION });
+    await settle();
+    expect(questions()).toEqual(['own']);
+  });
+
+  // Rule concurrent-13.
+  test('is not asked what comes beside the streams of another session', async () => {
+    const { clock, send, questions, settled: settle, replied } = await resumed('another');
+    send({ id: 'of-somebody', ...ELICITATION });
+    await settle();
+    clock.advance(30_000);
+    expect(await replied('of-somebody')).toEqual({ action: 'cancel' });
+    clock.advance(570_000);
+    send({ id: 'own', ...ELICITATION });
+    await settle();
+    expect(questions()).toEqual(['own']);
+  });
 });
