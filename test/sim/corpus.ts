@@ -18,6 +18,7 @@ const USUAL = {
   relay: 'http',
   faults: [],
   listeners: [],
+  legacy: [],
   gateway: USUAL_SETTINGS,
   server: PLAIN_SERVER,
 } as const;

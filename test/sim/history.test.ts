@@ -19,7 +19,8 @@ test('a failing history is made as short as what makes it fail', () => {
   const failing = seeds.map((seed) => historyOf(seed)).filter(needs);
   expect(failing.length).toBeGreaterThan(5);
   for (const history of failing) {
-    const { calls, faults, replicas, isCalm, server, gateway } = shorten(history, needs);
+    const { calls, faults, replicas, isCalm, server, gateway, legacy } = shorten(history, needs);
+    expect(legacy).toEqual([]);
     expect(calls.map(({ id }) => id).toSorted()).toEqual([3, 5]);
     expect(calls.map(({ thinkMs }) => thinkMs)).toEqual([0, 0]);
     expect(calls.map(({ habits }) => habits)).toEqual([PLAIN_HABITS, PLAIN_HABITS]);

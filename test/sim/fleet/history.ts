@@ -1,6 +1,7 @@
 /** A history is data: calls and faults. All else of a run is noise, which depends on the seed and on names. */
 import { below, choose } from '../engine/random.ts';
 import { type Habits, habitsOf, PLAIN_HABITS, simplerHabits } from './clients/habits.ts';
+import { legacyOf, type PlannedSession, simplerLegacy } from './clients/legacy-plans.ts';
 import { type FaultCounts, faultsOf, type PlannedFault } from './faults.ts';
 import { type GatewaySettings, settingsOf, simplerSettings } from './settings.ts';
 import { type ServerTraits, simplerServers, traitsOf } from './servers/traits.ts';
@@ -33,6 +34,8 @@ export interface History {
   readonly server: ServerTraits;
   /** The callers that listen to changes of the tools. */
   readonly listeners: readonly string[];
+  /** The sessions of legacy clients. */
+  readonly legacy: readonly PlannedSession[];
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
 }
@@ -123,6 +126,7 @@ export function historyOf(
     gateway,
     server,
     listeners: choose(`${name}:listeners`, LISTENERS),
+    legacy: size === 'short' ? legacyOf(seed, server, count * gapMs) : [],
     calls: calls.toSorted((a, b) => a.atMs - b.atMs),
     // A replica whose clock is wrong refuses the tokens that callers have.
     faults: faultsOf(seed, { replicas, isOverStdio }, faults).filter(
@@ -187,7 +191,7 @@ export function shorten(history: History, fails: (shorter: History) => boolean):
 type Simpler = (from: History) => History | null;
 
 /** Each makes a history simpler in one way, or says that it is so already. */
-function simplifications({ calls, faults, server, gateway }: History): Simpler[] {
+function simplifications({ calls, faults, server, gateway, legacy }: History): Simpler[] {
   const without = (ids: readonly number[]) => (from: History) => {
     const left = from.calls.filter(({ id }) => !ids.includes(id));
     return left.length === 0 || left.length === from.calls.length ? null : { ...from, calls: left };
@@ -202,6 +206,9 @@ function simplifications({ calls, faults, server, gateway }: History): Simpler[]
     (from) => (from.replicas > 2 ? { ...from, replicas: from.replicas - 1 } : null),
     (from) => (from.isCalm ? null : { ...from, isCalm: true }),
     (from) => (from.listeners.length === 0 ? null : { ...from, listeners: [] }),
+    ...simplerLegacy(legacy).map((simpler) => (from: History) => {
+      return from.legacy === legacy ? { ...from, legacy: simpler } : null;
+    }),
     (from) => (from.relay === 'http' ? null : { ...from, relay: 'http' }),
     ...simplerSettings(gateway).map((simpler) => (from: History) => {
       return from.gateway === gateway ? { ...from, gateway: simpler } : null;

@@ -112,7 +112,7 @@ function isOverOrAsked({ entries }: Journal, call: string): boolean {
 }
 
 /** Whether nobody has answered a question of a call that was not cancelled. */
-function waitsInVain({ entries }: Journal, call: string): boolean {
+export function waitsInVain({ entries }: Journal, call: string): boolean {
   const deeds = entries.filter((entry) => entry.call === call);
   const cancelled = deeds.find(({ what }) => what === 'cancelled');
   const askedAtMs = (question?: string) =>

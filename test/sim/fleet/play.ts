@@ -7,10 +7,13 @@ import { runInShell } from '../processes/shell.ts';
 import { RedisModel } from '../store/redis-model.ts';
 import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
+import { nameOfLegacy } from './clients/legacy-plans.ts';
+import { LegacySession } from './clients/legacy-session.ts';
 import { Listening } from './clients/listener.ts';
 import { losesData, type Moment } from './faults.ts';
 import { type History, lastCallsOf } from './history.ts';
 import { checkOutcomes, checkReconnects, checkUndisturbed, isUndisturbed } from './outcomes.ts';
+import { checkSession } from './legacy-outcomes.ts';
 import { emptyPool, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
 import { startServer } from './servers/listener.ts';
@@ -37,6 +40,8 @@ const SETTLE_MS = 75_000;
 const REDELIVER_MS = 121_000;
 /** How long after the last call was begun faults can still strike. */
 const HEAL_AFTER_MS = 25_000;
+/** So long it takes at most until nobody reads what a client has left. */
+const LEFT_WITHIN_MS = 15_000;
 /** A listener whose stream has ended listens again within this time. */
 const LISTENS_AGAIN_WITHIN_MS = 5_000;
 /** One request in so many goes to a replica that is frozen or drains, as a balancer sees that late. */
@@ -87,7 +92,8 @@ class Fleet {
     const hasLostData = faults.some(losesData);
     redis.store.onClaim = (claim) => this.checker.claimed(claim, hasLostData);
     redis.store.onSet = (key) => this.checker.kept(key, simulated.nowMs);
-    const workMs = (call: string) => calls.find(({ id }) => nameOf(id) === call)?.workMs ?? 0;
+    const works = new Map(callsOf(this.#history).map(({ name, workMs }) => [name, workMs]));
+    const workMs = (call: string) => works.get(call) ?? 0;
     const takesTokens = gateway.identity === 'jwt-forwarded';
     const options = { traits, takesTokens, journal: this.#journal, workMs };
     const server = simulated.as('server', () => startAny(options));
@@ -117,7 +123,9 @@ class Fleet {
       return simulated.as('client', () => new Listening({ seed, caller, pick, tell }));
     });
     const callers = calls.map((call) => new Caller(call, around));
-    await simulated.as('client', () => Promise.all(callers.map((caller) => caller.play())));
+    const legacy = this.#history.legacy.map((planned) => new LegacySession(planned, around));
+    const playing = [...callers, ...legacy];
+    await simulated.as('client', () => Promise.all(playing.map((client) => client.play())));
     await heals;
     // What is held for a while is free then.
     await simulated.sleep(SETTLE_MS);
@@ -128,10 +136,14 @@ class Fleet {
       const { end, name } = caller;
       if (end?.type !== 'done') this.checker.break(7, `${name} has no result, when all is free`);
     }
+    for (const session of legacy) await simulated.as('client', () => session.playLast());
     const changedMs = simulated.nowMs;
     simulated.as('server', () => server.change());
     await simulated.sleep(REDELIVER_MS);
     for (const listener of listeners) this.#checkListener(listener, changedMs);
+    for (const session of legacy) await simulated.as('client', () => session.end());
+    if (legacy.length > 0) await simulated.sleep(LEFT_WITHIN_MS);
+    this.#checkLegacy(legacy, server.readers(), changedMs);
     this.#checkEnd(callers, strikes);
     await this.#close();
   }
@@ -146,7 +158,7 @@ class Fleet {
   #checkEnd(callers: readonly Caller[], strikes: Strikes): void {
     const { calls } = this.#history;
     const { checker } = this;
-    checker.atEnd(calls.map(({ id }) => nameOf(id)));
+    checker.atEnd(callsOf(this.#history).map(({ name }) => name));
     const reports = callers.map(({ end, rounds }, at) => {
       const call = calls[at]!;
       return { call, name: nameOf(call.id), end, rounds };
@@ -175,6 +187,19 @@ class Fleet {
     const listened = (sinceMs !== null && sinceMs <= changedMs) || awayMs.some((ms) => ms < 0);
     if (listened) this.checker.break(3, `${caller} listens, and hears no change`);
     else this.checker.break(6, `${caller} wants to listen, and does not, when all is free`);
+  }
+
+  #checkLegacy(
+    sessions: readonly LegacySession[],
+    readers: readonly string[],
+    changedMs: number,
+  ): void {
+    const violate = (law: number, how: string) => this.checker.break(law, how);
+    for (const session of sessions) {
+      checkSession(this.#history, session, changedMs, this.#journal, violate);
+      const { name } = session;
+      if (readers.includes(name)) violate(7, `streams of ${name} are read, which has left`);
+    }
   }
 
   /** Law 7: a process that has closed has nothing left. */
@@ -222,6 +247,16 @@ class Fleet {
     this.story.push(`${seconds.toFixed(2).padStart(6)} s  ${what}`);
     this.#simulated.log(`story: ${what}`);
   }
+}
+
+/** The names of all calls, and how long their tools work. */
+function callsOf({ calls, legacy }: History): { name: string; workMs: number }[] {
+  return [
+    ...calls.map(({ id, workMs }) => ({ name: nameOf(id), workMs })),
+    ...legacy.flatMap((session) =>
+      session.calls.map(({ id, workMs }) => ({ name: nameOfLegacy(session.id, id), workMs })),
+    ),
+  ];
 }
 
 /** Starts a server, or says what is started where a gateway starts processes. */

@@ -10,6 +10,7 @@ import { processAt } from '../network/places.ts';
 import type { History } from './history.ts';
 import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
+import '@fastify/http-proxy';
 import '../../../src/replicas/directory/redis-directory.ts';
 import '../../../src/replicas/redis/client.ts';
 import '../../../src/replicas/relay/redis-queue.ts';

@@ -30,6 +30,10 @@ export class HttpSseServer implements Requests {
     for (const { session } of this.#sessions.values()) session.change();
   }
 
+  readers(): string[] {
+    return [];
+  }
+
   serve(request: IncomingMessage, response: ServerResponse, message: Message): void {
     const url = new URL(request.url ?? '', 'http://server');
     if (request.method === 'GET' && url.pathname === '/sse') return this.#begin(request, response);

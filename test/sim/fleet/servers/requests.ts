@@ -7,6 +7,8 @@ import type { Json, Message } from './sessions.ts';
 export interface Changing {
   /** The tools of the server change. */
   change(): void;
+  /** The clients of the sessions of which somebody reads a stream, as they call themselves. */
+  readers(): readonly string[];
 }
 
 export interface Requests extends Changing {

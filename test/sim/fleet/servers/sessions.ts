@@ -14,6 +14,7 @@ export interface Message {
   readonly params?: {
     readonly name?: string;
     readonly requestId?: string | number;
+    readonly clientInfo?: { readonly name?: string };
     readonly arguments?: { readonly call?: string };
     readonly _meta?: { readonly progressToken?: string | number };
   };

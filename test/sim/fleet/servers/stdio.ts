@@ -19,6 +19,10 @@ export class StdioServers implements Changing {
     for (const session of this.#sessions) session.change();
   }
 
+  readers(): string[] {
+    return [];
+  }
+
   /** Serves the gateway that started the process. */
   serve(self: Running): void {
     const { stdin, stdout, parent } = self;

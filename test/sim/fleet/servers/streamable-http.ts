@@ -76,6 +76,8 @@ class EventStream implements Line {
 }
 
 interface StreamableSession {
+  /** What its client says that its name is. */
+  readonly client: string;
   readonly session: ServerSession;
   readonly standalone: EventStream;
   readonly streams: Map<string, EventStream>;
@@ -84,7 +86,8 @@ interface StreamableSession {
 export class StreamableHttpServer implements Requests {
   readonly #options: ServerOptions;
   readonly #sessions = new Map<string, StreamableSession>();
-  #opened = 0;
+  /** All that were ever opened. */
+  readonly #opened: StreamableSession[] = [];
 
   constructor(options: ServerOptions) {
     this.#options = options;
@@ -101,6 +104,12 @@ export class StreamableHttpServer implements Requests {
 
   change(): void {
     for (const { session } of this.#sessions.values()) session.change();
+  }
+
+  readers(): string[] {
+    return this.#opened.flatMap(({ client, standalone, streams }) =>
+      [standalone, ...streams.values()].some(({ isOpen }) => isOpen) ? [client] : [],
+    );
   }
 
   serve(request: IncomingMessage, response: ServerResponse, message: Message): void {
@@ -126,12 +135,14 @@ export class StreamableHttpServer implements Requests {
     replyWithJson(response, { jsonrpc: '2.0', id, ...session.replyTo(method) });
   }
 
-  #begin(request: IncomingMessage, response: ServerResponse, { id }: Message): void {
-    this.#opened += 1;
-    const name = `session${this.#opened}`;
+  #begin(request: IncomingMessage, response: ServerResponse, { id, params }: Message): void {
+    const name = `session${this.#opened.length + 1}`;
     const standalone = new EventStream(STANDALONE, this.#options);
     const session = new ServerSession(name, callerOf(request), standalone, this.#options);
-    this.#sessions.set(name, { session, standalone, streams: new Map() });
+    const client = params?.clientInfo?.name ?? '';
+    const opened = { client, session, standalone, streams: new Map<string, EventStream>() };
+    this.#opened.push(opened);
+    this.#sessions.set(name, opened);
     const reply = { jsonrpc: '2.0', id, result: session.greeting() };
     replyWithJson(response, reply, { 'mcp-session-id': name, 'mcp-protocol-version': PROTOCOL });
   }
