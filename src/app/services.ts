@@ -88,6 +88,11 @@ export async function openServices(
       limitsOf(() => LISTENER_LIMITS),
       counts,
     ),
+    passedQuota: new Quota(
+      'passed',
+      () => ({ max: Infinity, maxPerPrincipal: Math.ceil(inForce.limits.maxConnections / 2) }),
+      counts,
+    ),
     taskQuota: new Quota(
       'tasks',
       limitsOf(() => ({

@@ -14,7 +14,7 @@ import { isLoopbackHost, pathOf } from '../lib/http.ts';
 import { once } from '../lib/once.ts';
 import type { AdmissionVerdict } from '../limits/admission.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
-import { secondsOf, statusOfLimit } from '../model/limited.ts';
+import { limited, secondsOf, statusOfLimit } from '../model/limited.ts';
 import type { Caller } from '../model/request.ts';
 import {
   registerNoPassThrough,
@@ -67,6 +67,7 @@ export function routePassThrough(
     otherPathHeaderRules: (request, path) =>
       otherPathHeaderRules(httpRoutes, request, path, shared),
     onLoopback: isLoopbackHost(config.listen.host),
+    takesPlace: (request, reply) => takesPlace(route, request, reply, shared),
     admitsOther: (request, reply) => admitsOther(httpRoutes, request, reply, shared),
     hostHeader: server.hostHeader,
     challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
@@ -88,6 +89,34 @@ export function routePassThrough(
     sessions: sealingOf(route, httpRoutes, shared),
   });
   return withinLimits(passThrough, route, shared);
+}
+
+/** When a caller could have room for another response, in ms. Nobody knows. */
+const NO_PLACE_WAIT_MS = 1_000;
+
+/** Takes a place for a response, so that no caller has all connections. @returns false if it is refused */
+function takesPlace(
+  route: HttpRoute,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  shared: PublicServices,
+): boolean {
+  const { raw } = reply;
+  const giveBack = shared.passedQuota.take(knownCaller(request, route, shared).principalKey);
+  if (giveBack === null) {
+    const limit = 'limits.maxConnections';
+    shared.limited(route.config.id, limit);
+    const [message, ...others] = (request.body instanceof Buffer && requestsIn(request.body)) || [];
+    const failure = limited(limit, NO_PLACE_WAIT_MS, true);
+    const verdict = { type: 'refused', limit, retryAfterMs: NO_PLACE_WAIT_MS, failure } as const;
+    raw.setHeader('connection', 'close');
+    sendVerdict(message !== undefined && others.length === 0 ? message : {}, reply, verdict);
+    request.raw.resume();
+    return false;
+  }
+  if (raw.destroyed) giveBack();
+  else raw.once('close', giveBack);
+  return true;
 }
 
 /** Limits what is passed through to the endpoint. */

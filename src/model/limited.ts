@@ -5,6 +5,7 @@ import type { Failure } from './request.ts';
 /** What keeps requests from the server, by its key in the configuration. */
 const REASONS = {
   'limits.maxMemoryPercent': ['overloaded', 'The gateway has nearly used up its memory'],
+  'limits.maxConnections': ['rate_limited', 'Half of the connections are in use by this caller'],
   'upstream.circuitBreaker': ['circuit_open', 'The server does not respond'],
   'limits.rate': ['rate_limited', 'Too many requests to this server'],
   'limits.ratePerPrincipal': ['rate_limited', 'Too many requests of this caller'],

@@ -43,6 +43,8 @@ export interface SharedServices {
   readonly writes: WriteBurst;
   readonly pendingRequests: PendingRequests;
   readonly listenerQuota: Quota;
+  /** Responses that are passed through. */
+  readonly passedQuota: Quota;
   readonly taskQuota: Quota;
   /** Where replicas count requests together; `null` if each counts for itself. */
   readonly rateStore: RateStore | null;

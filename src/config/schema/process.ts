@@ -43,7 +43,7 @@ export const limits = section({
   maxConnections: count(
     20_000,
     { min: 1, max: 1_000_000 },
-    'The maximum number of client connections.',
+    'The maximum number of client connections. Responses that are passed through to one caller take at most half of them.',
   ),
   maxMemoryPercent: countOrOff(
     80,

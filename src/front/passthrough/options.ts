@@ -26,6 +26,8 @@ export interface PassThroughOptions {
     request: FastifyRequest,
     path: string,
   ) => Promise<RequestHeaderRules>;
+  /** Takes a place for a response, until that closes. @returns false if its caller gets none, and it is a refusal */
+  readonly takesPlace: (request: FastifyRequest, reply: FastifyReply) => boolean;
   /** Decides about a POST to another path. @returns false if it has its response. Never rejects */
   readonly admitsOther: (request: FastifyRequest, reply: FastifyReply) => Promise<boolean>;
   /**

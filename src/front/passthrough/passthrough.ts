@@ -36,15 +36,17 @@ export function registerPassThrough(
   const forwarder = new PassThroughForwarder(agent, options);
   const proxy = new ProxyApp(agent, options);
   /** @param path of the endpoint upstream; `null` for the path of the request */
-  const forward = (
+  const forward = async (
     request: FastifyRequest,
     reply: FastifyReply,
     path: string | null,
     onRefused?: OnRefused,
-  ) =>
-    proxy.serve(request, reply, (response) =>
+  ) => {
+    if (!options.takesPlace(request, reply)) return;
+    await proxy.serve(request, reply, (response) =>
       forwarder.forward(request, response, path, onRefused),
     );
+  };
   const endpoint: PassThrough = (request, reply, onRefused) =>
     forward(request, reply, options.upstream.pathname, onRefused);
   scope.removeAllContentTypeParsers();
