@@ -170,7 +170,7 @@ export class Discovery {
       await session.openStandaloneStream(caller.headers);
     }
     this.#hasStream = session.standaloneStreamOpen;
-    return session.canPush;
+    return session.canPush || session.canPushLater;
   }
 
   #reply({ initialized, canPush }: Finding): CallReply {

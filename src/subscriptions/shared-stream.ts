@@ -9,7 +9,14 @@ import type { Session } from '../upstream/session/session.ts';
 import type { ChangeListener } from '../upstream/session/session-state.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
-import { honoured, isHonoured, offerOf, type NotificationOffer, type Listener } from './filter.ts';
+import {
+  honoured,
+  isEmpty,
+  isHonoured,
+  offerOf,
+  type NotificationOffer,
+  type Listener,
+} from './filter.ts';
 import { WatchedResources, type ConnectionNumber } from './watched-resources.ts';
 
 /** The part of a session that is used here. */
@@ -17,6 +24,7 @@ export type NotifyingSession = Pick<
   Session,
   | 'initializeResult'
   | 'canPush'
+  | 'canPushLater'
   | 'openStandaloneStream'
   | 'observe'
   | 'request'
@@ -92,7 +100,7 @@ export class SharedStream {
   /**
    * Adds a listener and acknowledges what the server offers. The caller must call `leave`, even if this throws.
    * @returns the `serverInfo` of the server, or `null`
-   * @throws UpstreamFailure if no session can be opened
+   * @throws UpstreamFailure if no session can be opened, or the server does not open its stream for now
    */
   async join(listener: Listener): Promise<JsonObject | null> {
     this.#listeners.set(listener, new Set());
@@ -138,9 +146,10 @@ export class SharedStream {
     });
     const { session } = lease;
     if (!this.#over.signal.aborted) await session.openStandaloneStream(headers);
-    if (this.#over.signal.aborted) {
+    const isOver = this.#over.signal.aborted;
+    if (isOver || this.#isWantedLater(session)) {
       lease.giveBack(false);
-      throw noListeners();
+      throw isOver ? noListeners() : notNow();
     }
     const connectionNumber = (this.#connectionNumber += 1);
     const connection: ListeningSession = {
@@ -155,6 +164,13 @@ export class SharedStream {
     session.keepAlive(true, lease);
     session.observe(this.#observerOf(connection));
     return connection;
+  }
+
+  /** Whether listeners want what the server can send once its stream is open, and not now. */
+  #isWantedLater({ canPushLater, initializeResult }: NotifyingSession): boolean {
+    if (!canPushLater) return false;
+    const later = offerOf(initializeResult.capabilities, true);
+    return [...this.#listeners.keys()].some(({ asked }) => !isEmpty(honoured(asked, later)));
   }
 
   #observerOf(connection: ListeningSession): ChangeListener {
@@ -281,6 +297,11 @@ export class SharedStream {
 function replaced(): UpstreamFailure {
   const problem = 'calls of the caller go on in another session';
   return new UpstreamFailure('session_gone', problem, { mayHaveActed: false });
+}
+
+function notNow(): UpstreamFailure {
+  const problem = 'the server does not open its stream for changes for now';
+  return new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: false });
 }
 
 function noListeners(): UpstreamFailure {

@@ -1,6 +1,6 @@
 /**
- * Learns whether a server takes the GET of the standalone stream, and responds with the first message only. Servers of
- * the Java SDK do.
+ * Learns whether a server opens standalone streams, and whether it takes the GET, and responds with the first message
+ * only. Servers of the Java SDK do.
  */
 
 /** How long the head of the response is waited for, in ms. */
@@ -10,6 +10,12 @@ const SHORT_PATIENCE_MS = 100;
 
 export class DeferredHeaders {
   #areHeld = false;
+  #isOffered = false;
+
+  /** Whether the server has opened such a stream, so that one that it refuses may only be one too many for now. */
+  get isOffered(): boolean {
+    return this.#isOffered;
+  }
 
   /** How long to wait for the head of the standalone stream, in ms. */
   get patienceMs(): number {
@@ -18,11 +24,13 @@ export class DeferredHeaders {
 
   /** The head did not come in that time, and the stream was not refused. */
   held(): void {
+    this.#isOffered = true;
     this.#areHeld = true;
   }
 
   /** The head came so long after the GET, in ms. */
   opened(afterMs: number): void {
+    this.#isOffered = true;
     if (afterMs < PATIENCE_MS) this.#areHeld = false;
   }
 }

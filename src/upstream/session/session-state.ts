@@ -145,6 +145,11 @@ export class SessionState implements CallHost {
     return this.standaloneStreamOpen || this.transport.standaloneHeld;
   }
 
+  /** Whether what belongs to no request cannot come for now, and can once the standalone stream is open. */
+  get canPushLater(): boolean {
+    return !this.canPush && this.transport.standaloneDue;
+  }
+
   get visits(): UrlVisits {
     return (this.#visits ??= new UrlVisits());
   }

@@ -73,6 +73,12 @@ export class StandaloneStream implements StreamOwner {
     return this.#stream !== null && this.#state !== 'lost';
   }
 
+  /** See `Transport.standaloneDue`. */
+  get isDue(): boolean {
+    const isTried = this.#stream !== null || this.#state === 'lost';
+    return isTried && !this.isOpen && this.#deferredHeaders.isOffered;
+  }
+
   /** See `Transport.standaloneHeld`. */
   get held(): boolean {
     return this.#attempt?.isHeld === true;
@@ -149,7 +155,7 @@ export class StandaloneStream implements StreamOwner {
       } catch (error) {
         if (stream.finished) return this.#giveUp(attempt);
         const failure = asUpstreamFailure(error, false);
-        attempt.refused.resolve(false);
+        if (failure.code !== 'session_gone') attempt.refused.resolve(false);
         // The server had taken the GET, and had nothing to send: nothing has failed.
         if (mayPass(failure) && (stream.ageMs ?? 0) >= HELD_HEAD_MS) continue;
         failures += 1;
@@ -172,6 +178,8 @@ export class StandaloneStream implements StreamOwner {
     if (failure.code === 'unauthorized') this.#refusedHeaders = JSON.stringify(stream.headers);
     if (this.#state === 'never') {
       if (wasHeld) this.#listener.standaloneRefused(failure);
+      const mayBeGone = failure.code === 'session_gone' && this.#deferredHeaders.isOffered;
+      if (mayBeGone) await this.#listener.confirmSession();
       return false;
     }
     if (failure.code === 'session_gone' && !(await this.#listener.confirmSession())) return false;

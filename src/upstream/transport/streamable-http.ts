@@ -92,6 +92,10 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     return this.#standalone.held;
   }
 
+  get standaloneDue(): boolean {
+    return this.#standalone.isDue;
+  }
+
   adopt(id: SessionId | null): void {
     this.#sessionId = id;
     this.#isAdopted = true;

@@ -126,6 +126,8 @@ export interface Transport {
    * Servers of the Java SDK send it with the first message.
    */
   readonly standaloneHeld: boolean;
+  /** True while that stream is not open, although the server offers it: it is being opened, or was lost. */
+  readonly standaloneDue: boolean;
   /** Frees everything here. The server keeps the session, so that another replica can take it over. */
   leave(): void;
   /** Closes the stream of a request. Nothing more is told of it. */

@@ -7,6 +7,7 @@ import { modernBody, modernHeaders, send } from '../../fixtures/clients/modern-c
 import { rawRequest, sendRaw } from '../../fixtures/clients/raw-http.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import {
+  ada,
   EVERY_LIST,
   SERVER_INFO,
   subscribingGateway,
@@ -102,6 +103,17 @@ describe('the gateway', () => {
     const { response } = await send(url, 'server/discover', {});
     const { extensions: _own, ...capabilities } = response.result.capabilities;
     expect(capabilities).toEqual({ tools: {}, prompts: {}, resources: {} });
+  });
+
+  // Rule discover-5.
+  test('says it there as well while the server does not open its stream', async () => {
+    const { server, url } = await subscribingGateway();
+    server.become({ get: '409' });
+    const discover = async () => (await send(url, 'server/discover', {}, ada)).response.result;
+    let found = await discover();
+    // Until the server was asked on behalf of this caller, it is told what the gateway was.
+    while (found.ttlMs === 0) found = await discover();
+    expect(found.capabilities.tools).toEqual({ listChanged: true });
   });
 
   test('responds with an event stream that no proxy buffers', async () => {

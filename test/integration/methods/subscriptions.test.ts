@@ -100,6 +100,34 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule subscriptions-6: The same holds while a server that has opened streams of its own does not open one, as when
+  // another replica still has that of the session.
+  test('gets an error while the server has a stream of its own and does not open it', async () => {
+    const { server, url } = await subscribingGateway();
+    server.become({ get: '409' });
+    const { response } = await send(url, 'subscriptions/listen', { notifications: EVERY_LIST });
+    expect(response.error).toMatchObject({
+      code: -32603,
+      data: { reason: 'upstream_unavailable' },
+    });
+    server.become({ get: 'served' });
+    const client = await ListeningClient.open(url, EVERY_LIST);
+    expect(client.acknowledged).toEqual(EVERY_LIST);
+    await client.leave();
+  });
+
+  // Rule changes-5.
+  test('gets another session when the server does not know its session once its stream is opened', async () => {
+    const { server, url } = await subscribingGateway();
+    server.become({ get: 'restarted' });
+    const client = await ListeningClient.open(url, EVERY_LIST);
+    expect(client.acknowledged).toEqual(EVERY_LIST);
+    await server.changed('tools');
+    await client.until(2);
+    expect(client.heard).toContain('tools/list_changed');
+    await client.leave();
+  });
+
   // Rule changes-2 (schema, `ResourceUpdatedNotificationParams`): An update goes to those who subscribed to
   // that resource or to one that it is a part of; one that concerns nobody is dropped.
   test('hears of a part of what it subscribed to', async () => {

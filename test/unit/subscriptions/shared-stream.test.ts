@@ -19,14 +19,17 @@ const EVERYTHING = {
 
 class FakeSession implements NotifyingSession {
   readonly initializeResult;
-  readonly canPush = true;
+  readonly canPush: boolean;
+  readonly canPushLater: boolean;
   readonly asked: string[] = [];
   givenBack = 0;
   pinged = false;
   changes: ChangeListener | null = null;
   answer: () => Promise<{ result: JsonObject }> = async () => ({ result: {} });
 
-  constructor(capabilities: JsonObject) {
+  constructor(capabilities: JsonObject, canPushLater: boolean) {
+    this.canPush = !canPushLater;
+    this.canPushLater = canPushLater;
     this.initializeResult = {
       protocolVersion: '2025-11-25' as const,
       capabilities,
@@ -70,6 +73,8 @@ class Stage {
   /** What opening a session fails with, while it does. */
   failsWith: UpstreamFailureCode | null = null;
   opening: Promise<void> = Promise.resolve();
+  /** Whether the server has a stream, and does not open it for now. */
+  isStreamDue = false;
   attempts = 0;
   ended = 0;
   /** Has calls of the caller go on in another session. */
@@ -128,7 +133,7 @@ class Stage {
     this.attempts += 1;
     await this.opening;
     if (this.failsWith !== null) throw failureOf(this.failsWith);
-    const session = new FakeSession(this.capabilities);
+    const session = new FakeSession(this.capabilities, this.isStreamDue);
     this.sessions.push(session);
     return { session, giveBack: () => void (session.givenBack += 1) };
   }
@@ -172,6 +177,23 @@ describe('a stream', () => {
     const stage = new Stage();
     stage.failsWith = 'unauthorized';
     await expect(stage.joined(TOOLS)).rejects.toMatchObject({ code: 'unauthorized' });
+  });
+
+  // Rule subscriptions-6.
+  test('that the server does not open for now refuses those who want what comes on it', async () => {
+    const stage = new Stage();
+    stage.isStreamDue = true;
+    await expect(stage.joined(TOOLS)).rejects.toMatchObject({ code: 'upstream_unavailable' });
+    expect([stage.session.givenBack, stage.session.pinged]).toEqual([1, false]);
+  });
+
+  // Rule subscriptions-6.
+  test('that the server does not open for now is not missed by those who want nothing of it', async () => {
+    const stage = new Stage();
+    stage.isStreamDue = true;
+    stage.capabilities = { tools: { listChanged: true } };
+    const { heard } = await stage.joined({ promptsListChanged: true });
+    expect(heard).toEqual(['subscriptions/acknowledged {}']);
   });
 
   test('hands on nothing in which the id of its session stands', async () => {
@@ -273,6 +295,19 @@ describe('a stream that is lost', () => {
     await joining;
     expect(late.heard[0]).toBe(ACKNOWLEDGED_TOOLS);
     expect(stage.sessions).toHaveLength(2);
+  });
+
+  // Rule changes-5.
+  test('is tried again while the server does not open it, and its listeners go on', async () => {
+    const stage = new Stage();
+    const { listener, heard } = await stage.joined(TOOLS);
+    stage.isStreamDue = true;
+    stage.session.lose('upstream_unavailable');
+    await stage.pass(5_000);
+    expect([listener.over, stage.session.givenBack]).toEqual([false, 1]);
+    stage.isStreamDue = false;
+    await stage.pass(10_000);
+    expect([listener.over, heard]).toEqual([false, [ACKNOWLEDGED_TOOLS, 'tools/list_changed']]);
   });
 
   // Rule changes-6.

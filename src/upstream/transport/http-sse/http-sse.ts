@@ -33,6 +33,7 @@ const POST_TIMEOUT_MS = 10_000;
 export class HttpSseTransport implements Transport, ResponseReader {
   readonly kind = 'http-sse';
   readonly standaloneHeld = false;
+  readonly standaloneDue = false;
   readonly hasSession = true;
   /** All calls of the session share the stream. */
   readonly discardsLarge = true;

@@ -72,6 +72,7 @@ const CLOSED = new UpstreamFailure('session_gone', 'the session was closed', {
 export class StdioTransport implements Transport {
   readonly kind = 'stdio';
   readonly standaloneHeld = false;
+  readonly standaloneDue = false;
   readonly hasSession = true;
   /** The session ends with its process. */
   readonly sessionId = null;

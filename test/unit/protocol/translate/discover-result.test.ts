@@ -67,7 +67,7 @@ describe('capabilities', () => {
   };
 
   // Rule discover-5: `listChanged` and `subscribe` are told when the server declared them and has a stream on
-  // which it can say so: a standalone GET stream, or that of HTTP+SSE.
+  // which it can say so, also if it does not open it for now: a standalone GET stream, or that of HTTP+SSE.
   test('are kept with their flags where notifications can reach the client', () => {
     expect(modernCapabilities(all, true)).toEqual(all);
   });
