@@ -22,7 +22,7 @@ const NOT_ANSWERABLE = {
   broadcast:
     'The server sends its questions to every session and has other clients, so the gateway cannot tell whose question this is. The question was refused. Run one gateway process without relay and Redis, or a server that keeps sessions apart',
   ambiguous:
-    'The server asked for input without naming a call while several calls of the caller were running, or one had been cancelled less than a minute before, so the gateway cannot tell which of them it was for. The question was declined. Make such calls one after the other, or set sessions.concurrency to queue or separate',
+    'The server asked for input without naming a call while several calls of the caller were running, or one had been cancelled a moment before, so the gateway cannot tell which of them it was for. The question was declined. Make such calls one after the other, or set sessions.concurrency to queue or separate',
 } as const;
 
 /** Why the gateway cannot deliver an answer to a question of the server. */

@@ -252,6 +252,7 @@ export class Home {
       leases,
       home: key,
       isReplacement,
+      isSilent: entry.habits.get(target) === 'silent',
       onParked: (isParked) => {
         entry.hasServed ||= isParked;
         if (isParked) entry.habits.set(target, 'asks');

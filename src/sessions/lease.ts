@@ -16,6 +16,8 @@ export interface Lease {
   readonly home?: string | undefined;
   /** True for the one call that has to tell its client that the state of an earlier session is gone. */
   readonly isReplacement: boolean;
+  /** True if calls of its target have ended in this session, and none has asked. */
+  readonly isSilent: boolean;
   /** Tells where the call stands. A session with a call that waits is pinged, and another call may start. */
   moved(phase: CallPhase): void;
   /** Notes that a question was declined that the call may have asked. */
@@ -56,6 +58,7 @@ export interface LentTo {
   readonly leases: OpenLeases | null;
   readonly home?: string;
   readonly isReplacement?: boolean;
+  readonly isSilent?: boolean;
   /** Called when the call is parked, or goes on. */
   readonly onParked?: (isParked: boolean) => void;
   /** Takes the session back. Called once. @param hasAsked whether the call has asked, or may have */
@@ -82,6 +85,10 @@ export class CallLease implements Lease {
 
   get isReplacement(): boolean {
     return this.#to.isReplacement === true;
+  }
+
+  get isSilent(): boolean {
+    return this.#to.isSilent === true;
   }
 
   moved(phase: CallPhase): void {

@@ -137,7 +137,7 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
     await left.answer(step, { action: 'cancel' });
     left.exchange.abandon();
     expect(session.questions.isCertain).toBe(true);
-    clock.advance(60_000);
+    clock.advance(15_000);
     const next = await callTool(session, 'create_event');
     const asked = await next.asked('elicitation/create');
     await next.answer(asked, { action: 'decline' });

@@ -153,6 +153,23 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     );
   });
 
+  // Rule concurrent-5.
+  test('who cancels a call of a tool that never asks is asked by the next call', async () => {
+    const { client } = await stage.connect({
+      elicitation: () => ({ action: 'accept', content: ADA }),
+    });
+    const long = { name: 'trigger-long-running-operation' };
+    await client.callTool({ ...long, arguments: { duration: 0.2, steps: 1 } });
+    const leaving = AbortSignal.timeout(200);
+    const left = client.callTool({ ...long, arguments: { duration: 30 } }, { signal: leaving });
+    await expect(left).rejects.toThrow();
+    await stage.gateway.log.saw('call.ended', stage.gateway.log.named('call.ended').length + 1);
+
+    const result = await client.callTool({ name: 'trigger-elicitation-request' });
+
+    expect(nameIn(result)).toBe('Ada Lovelace');
+  });
+
   // Over HTTP+SSE and stdio, calls of one caller run one after the other: all questions come on one stream, which names
   // no call.
   const concurrency = transport === 'streamableHttp' ? 'at once' : 'one after the other';

@@ -71,12 +71,12 @@ export async function sendRequest(
     }
     // A tool of a server that runs tool calls as tasks may have to be called as one.
     if (call.method !== 'tools/call' || !session.initializeResult.runsToolTasks) {
-      call.exchange = startExchange(call, request, session, listener);
+      call.exchange = startExchange(call, request, call.lease, listener);
       return;
     }
     const demandsTask = await call.services.demandsTask(request);
     if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
-    call.exchange = startToolCall(call, request, session, demandsTask, listener);
+    call.exchange = startToolCall(call, request, call.lease, demandsTask, listener);
   } catch (error) {
     // What fails in a handshake is not a call.
     if (listener.isCurrent) listener.notTaken(beforeRequest(asUpstreamFailure(error, true)));
@@ -240,11 +240,11 @@ function serverInfoOf(session: Session): JsonObject | null {
 function startExchange(
   call: CallData,
   request: EdgeRequest,
-  session: Session,
+  { session, isSilent }: Lease,
   listener: ExchangeListener,
 ): CallExchange {
   const { headers, params } = upstreamRequestOf(call, request);
-  return session.call(request.method, params, listener, headers);
+  return session.call(request.method, params, listener, headers, isSilent);
 }
 
 /**
@@ -254,14 +254,14 @@ function startExchange(
 function startToolCall(
   call: CallData,
   request: EdgeRequest,
-  session: Session,
+  { session, isSilent }: Lease,
   demandsTask: boolean,
   listener: ExchangeListener,
 ): CallExchange {
   const { headers, params } = upstreamRequestOf(call, request);
   const { clock } = call.services;
   const ttlMs = Math.ceil(timeLeftMs(clock, call.origin.startedAtMs, call.limits.callTtlMs));
-  const toolCall = { params, ttlMs, demandsTask };
+  const toolCall = { params, ttlMs, demandsTask, isSilent };
   const taskCall = TaskCall.start({ session, clock, listener }, toolCall, headers);
   taskCall.accepted.catch((error: unknown) => listener.notTaken(asUpstreamFailure(error, true)));
   return taskCall;

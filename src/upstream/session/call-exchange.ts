@@ -112,4 +112,6 @@ export interface SessionCallOptions {
   readonly openQuestions: readonly ServerRequestId[];
   /** The task that the request creates or follows; `null` for an ordinary call. */
   readonly task: CallTask | null;
+  /** True if calls of the same target have ended in this session, and none has asked. */
+  readonly isSilent: boolean;
 }

@@ -72,6 +72,7 @@ export class SessionCall implements RequestExchange {
   /** `null` until the stream of the call is resumed. */
   resumedStream: ResumedStream | null = null;
   readonly #host: CallHost;
+  readonly #isSilent: boolean;
   /** All questions of the call so far: a resumed stream can repeat them. `null` until the server asks. */
   #questions: Map<ServerRequestId, QuestionState> | null = null;
   /** How many of them are `waiting`. */
@@ -95,6 +96,7 @@ export class SessionCall implements RequestExchange {
     this.task = options.task;
     this.sessionMayBeGone = options.sessionMayBeGone;
     this.#host = host;
+    this.#isSilent = options.isSilent;
     this.#worksSinceMs = host.clock.elapsed();
     for (const id of options.openQuestions) this.#become(id, 'open');
   }
@@ -141,6 +143,11 @@ export class SessionCall implements RequestExchange {
   /** True if the server took the cancellation, and every question of the call was answered or withdrawn. */
   get wasStopped(): boolean {
     return this.#cancellationTaken && !this.hasOpenQuestions;
+  }
+
+  /** True if nothing says that the call asks: others of its target have ended in this session without a question. */
+  get isSilent(): boolean {
+    return this.#isSilent && this.#questions === null;
   }
 
   /** True if the call can have asked, waited as long as servers do, and given up, without a word about it so far. */

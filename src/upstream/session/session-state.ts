@@ -177,8 +177,10 @@ export class SessionState implements CallHost {
     headers: CallerHeaders,
     openQuestions: readonly ServerRequestId[] = [],
     task: CallTask | null = null,
+    isSilent = false,
   ): SessionCall {
-    const options = { id, listener, sessionMayBeGone: this.#hasCarriedCall, openQuestions, task };
+    const sessionMayBeGone = this.#hasCarriedCall;
+    const options = { id, listener, sessionMayBeGone, openQuestions, task, isSilent };
     const call = new SessionCall(this, options);
     this.calls.set(id, call);
     this.questions.callBegan(id);

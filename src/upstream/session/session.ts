@@ -166,15 +166,18 @@ export class Session extends SessionState {
   /**
    * Starts an interactive call; others may run. The caller limits its duration and ends it with `abandon`.
    * @param params returns the params for a progress token, which is the id of the request
+   * @param isSilent whether such calls have ended in this session, and none has asked
    */
   call(
     method: string,
     params: (progressToken: UpstreamRequestId) => JsonObject,
     listener: ExchangeListener,
     headers: CallerHeaders,
+    isSilent = false,
   ): RequestExchange {
     const id = this.issueId();
-    return this.#send(this.addCall(id, listener, headers), method, params(id));
+    const call = this.addCall(id, listener, headers, [], null, isSilent);
+    return this.#send(call, method, params(id));
   }
 
   /** Starts a tool call for which the server creates a task. The reply is a `CreateTaskResult`. */

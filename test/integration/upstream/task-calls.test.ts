@@ -35,6 +35,7 @@ function start(session: Session) {
     params: (progressToken: string | number) => ({ name: 't', _meta: { progressToken } }),
     ttlMs: 60_000,
     demandsTask: true,
+    isSilent: false,
   };
   const call = TaskCall.start({ session, clock: systemClock, listener }, toolCall, {});
   return { call, heard: listener };

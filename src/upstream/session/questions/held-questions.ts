@@ -40,10 +40,11 @@ export const ANSWER_WAIT_MS = 60_000;
 /**
  * How long a call can still ask after the server was told to stop it, or has given up to wait for an answer, in ms. A receiver
  * of `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript SDK run on unless
- * they look at their signal, and nothing reports their end. They are written for clients that give a request 60 s, the default
- * of the SDKs.
+ * they look at their signal, and nothing reports their end. The time is a trade: meanwhile the questions of other calls are
+ * declined, and who cancels a call often makes another. So it is shorter where the tool has ended in this session before, and
+ * never asked.
  */
-export const STOPPED_CALL_MS = 60_000;
+export const STOPPED_CALL_MS = 15_000;
 /** How long a question is held, in ms. The tool has to hear that nobody could be asked, and not run into that timeout. */
 const HOLD_MS = 30_000;
 /**

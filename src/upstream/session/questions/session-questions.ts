@@ -73,9 +73,9 @@ export class SessionQuestions {
     return this.#uncorrelated?.held.isHolding === true;
   }
 
-  /** True if calls that ended without a reply can still ask. */
+  /** True if calls may go on that ended here without a reply, or that another process has: the server was not told to stop them. */
   get hasUnfinished(): boolean {
-    return !this.#unfinished.isEmpty;
+    return !this.#unfinished.allStopped;
   }
 
   /**
@@ -83,7 +83,7 @@ export class SessionQuestions {
    * told to stop. They can ask for long, and the questions of later calls are declined.
    */
   get isCertain(): boolean {
-    return this.#unfinished.allStopped || this.askingStyle !== 'uncorrelated';
+    return !this.hasUnfinished || this.askingStyle !== 'uncorrelated';
   }
 
   /**
@@ -170,7 +170,7 @@ export class SessionQuestions {
   mayRun(calls: readonly UpstreamRequestId[]): void {
     for (const id of calls) {
       if (this.#options.calls.has(id) || this.#ended.has(id)) continue;
-      this.#unfinished.add({ id, wasStopped: false, mayHaveGivenUp: true });
+      this.#unfinished.add({ ...UNKNOWN_CALL, id, wasStopped: false });
     }
   }
 
@@ -243,7 +243,9 @@ export class SessionQuestions {
 }
 
 /** A call, as far as it matters here. */
-type UnfinishedCall = Pick<SessionCall, 'id' | 'wasStopped' | 'mayHaveGivenUp'>;
+type UnfinishedCall = Pick<SessionCall, 'id' | 'wasStopped' | 'mayHaveGivenUp' | 'isSilent'>;
+
+const UNKNOWN_CALL = { wasStopped: true, mayHaveGivenUp: true, isSilent: false };
 
 /** As `STOPPED_CALL_MS`, for a call that the server was not told to stop, or that waits for an answer. */
 const UNFINISHED_CALL_MS = 600_000;
@@ -276,7 +278,7 @@ class UnfinishedCalls {
   goOn(ids: readonly UpstreamRequestId[]): void {
     const goesOnUntilMs = this.#clock.elapsed() + GOES_ON_MS;
     for (const id of ids) {
-      const call = { id, wasStopped: true, mayHaveGivenUp: true };
+      const call = { ...UNKNOWN_CALL, id };
       const entry = this.#calls.get(id) ?? { call, endedAtMs: -Infinity };
       this.#set({ ...entry, goesOnUntilMs });
     }
@@ -287,11 +289,6 @@ class UnfinishedCalls {
     const entry = this.#calls.get(id);
     this.#calls.delete(id);
     return entry?.call ?? null;
-  }
-
-  get isEmpty(): boolean {
-    if (this.#calls.size > 0) this.#forgetOld();
-    return this.#calls.size === 0;
   }
 
   /** True if the server was told to stop all of them, so that they are over soon. */
@@ -318,7 +315,7 @@ class UnfinishedCalls {
     if (this.#calls.size <= MAX_CALLS) return;
     const [oldest = UNKNOWN_CALLS] = this.#calls.keys();
     this.#calls.delete(oldest);
-    this.add({ id: UNKNOWN_CALLS, wasStopped: false, mayHaveGivenUp: true });
+    this.add({ ...UNKNOWN_CALL, id: UNKNOWN_CALLS, wasStopped: false });
   }
 
   #forgetOld(): void {
@@ -326,7 +323,8 @@ class UnfinishedCalls {
   }
 
   #leftMs({ call, endedAtMs, goesOnUntilMs }: UnfinishedEntry): number {
-    const limitMs = call.wasStopped ? STOPPED_CALL_MS : UNFINISHED_CALL_MS;
+    const stoppedMs = call.isSilent ? GOES_ON_MS : STOPPED_CALL_MS;
+    const limitMs = call.wasStopped ? stoppedMs : UNFINISHED_CALL_MS;
     return Math.max(endedAtMs + limitMs, goesOnUntilMs) - this.#clock.elapsed();
   }
 }

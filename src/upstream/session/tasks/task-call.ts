@@ -86,8 +86,9 @@ export class TaskCall implements CallExchange, ExchangeListener {
   ): TaskCall {
     const { session } = options;
     return new TaskCall(options, false, (listener) => {
-      if (toolCall.demandsTask) return createTask(session, toolCall, listener, headers);
-      const request = session.call('tools/call', toolCall.params, listener, headers);
+      const { params, demandsTask, isSilent } = toolCall;
+      if (demandsTask) return createTask(session, toolCall, listener, headers);
+      const request = session.call('tools/call', params, listener, headers, isSilent);
       return { stage: { name: 'plain', toolCall }, request };
     });
   }

@@ -22,6 +22,8 @@ export interface ToolCallRequest {
    * that it demands one.
    */
   readonly demandsTask: boolean;
+  /** True if calls of the tool have ended in this session, and none has asked. */
+  readonly isSilent: boolean;
 }
 
 /** What a task call needs of its session. */

@@ -11,11 +11,11 @@ import {
 } from '../../../fixtures/servers/session-stage.ts';
 
 describe('a call that ended without a reply', () => {
-  // Rule concurrent-5: A call that ended without a reply can still ask: for 60 s after it ended if the server took
+  // Rule concurrent-5: A call that ended without a reply can still ask: for 15 s after it ended if the server took
   // its cancellation and its open questions were answered, and else for 10 min. What comes meanwhile on a stream
   // that names no call is held, and declined, as if the call ran. Then the call can ask for 5 s more, since the question can
-  // have been its own.
-  test('can ask for 60 s if the server took its cancellation', async () => {
+  // have been its own. A cancelled call of a tool that has ended in this session, and never asked, can ask for 5 s only.
+  test('can ask for 15 s if the server took its cancellation', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;
     const cancelled = await start();
@@ -24,7 +24,7 @@ describe('a call that ended without a reply', () => {
     // So long nobody waits.
     expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 0]);
     const next = await start();
-    clock.advance(59_999);
+    clock.advance(14_999);
     send({ id: 'early', ...ELICITATION });
     await settled(ground);
     expect([session.questions.certainInMs, session.questions.isHolding]).toEqual([1, true]);
@@ -40,6 +40,41 @@ describe('a call that ended without a reply', () => {
   });
 
   // Rule concurrent-5.
+  test('can ask for 5 s only if it was cancelled, and its tool ended here before without asking', async () => {
+    const ground = await stage();
+    const { clock, start, send } = ground;
+    const cancelled = await start(true);
+    await cancelled.exchange.cancel('the client left', {});
+    cancelled.exchange.abandon();
+    const next = await start();
+    clock.advance(4_999);
+    send({ id: 'early', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual([]);
+    clock.advance(1);
+    send({ id: 'later', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual(['later']);
+  });
+
+  // Rule concurrent-5.
+  test('can ask for 15 s if it has asked, whatever its tool did before', async () => {
+    const ground = await stage();
+    const { clock, start, send } = ground;
+    const cancelled = await start(true);
+    cancelled.send({ id: 'own', ...ELICITATION });
+    await cancelled.heard.until('asked');
+    await cancelled.exchange.cancel('the client left', {});
+    await cancelled.exchange.respond(serverRequestId('own'), { result: { action: 'cancel' } }, {});
+    cancelled.exchange.abandon();
+    const next = await start();
+    clock.advance(14_999);
+    send({ id: 'q', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual([]);
+  });
+
+  // Rule concurrent-5.
   test('can ask for 5 s more when a question is declined that can have been its own', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;
@@ -47,7 +82,7 @@ describe('a call that ended without a reply', () => {
     await cancelled.exchange.cancel('the client left', {});
     cancelled.exchange.abandon();
     const next = await start();
-    clock.advance(40_000);
+    clock.advance(10_000);
     send({ id: 'first', ...ELICITATION });
     await settled(ground);
     clock.advance(30_000);
@@ -98,7 +133,7 @@ describe('a call that ended without a reply', () => {
     expect(session.questions.isCertain).toBe(false);
     await first.exchange.respond(serverRequestId('open'), { result: { action: 'cancel' } }, {});
     expect(session.questions.isCertain).toBe(true);
-    clock.advance(60_000);
+    clock.advance(15_000);
     const next = await start();
     send({ id: 'q', ...ELICITATION });
     await settled(ground);

@@ -19,7 +19,7 @@ import { playedSession, playedTransport } from '../../../fixtures/played-session
 const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
 const ASKS_TOGETHER_MS = 250;
 const ANSWER_WAIT_MS = 60_000;
-const STOPPED_MS = 60_000;
+const STOPPED_MS = 15_000;
 const UNFINISHED_MS = 600_000;
 
 /** A call as the server and the client know it. */
