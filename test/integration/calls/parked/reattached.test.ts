@@ -1,8 +1,9 @@
 /** Calls that go on in another process, from where their stream stopped. */
 import { randomBytes } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
-import { callTool } from '../../../fixtures/clients/modern-client.ts';
+import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import { eventStream, json } from '../../../fixtures/servers/scripted-server.ts';
 import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
 import {
@@ -156,6 +157,56 @@ describe('a call that is read on from where it stopped', () => {
       'done',
     );
     expect(server.methods().filter((method) => method === 'response')).toHaveLength(1);
+  });
+
+  // Rule reattach-2.
+  test('gets its answers only when its stream is back that broke while the one beside it was being opened', async () => {
+    let callId: unknown;
+    const beside: ServerResponse[] = [];
+    const resumed: ServerResponse[] = [];
+    const seen = Promise.withResolvers<void>();
+    let back: ReturnType<typeof eventStream> | undefined;
+    const answeredWhileBack: boolean[] = [];
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        if (body.method === 'tools/list') {
+          return json(response, 200, { jsonrpc: '2.0', id: body.id, result: { tools: [] } });
+        }
+        callId = body.id;
+        eventStream(response).send(question('one'), 'event-1');
+      },
+      RELEASED,
+      {
+        onGet: ({ headers }, response) => {
+          if (headers['last-event-id'] === undefined) {
+            beside.push(response);
+            // In the session that asked it is there at once.
+            if (beside.length === 1) eventStream(response);
+            else resumed[0]?.end();
+          } else {
+            resumed.push(response);
+            if (resumed.length === 1) eventStream(response);
+            else seen.resolve();
+          }
+        },
+        onResponse: (_received, response) => {
+          answeredWhileBack.push(back !== undefined);
+          response.writeHead(202).end();
+          back?.send(done(callId), 'event-2');
+        },
+      },
+    );
+    const asked = await callTool(url, 'ask', {}, as('Bearer ada'));
+    await gateway.log.saw('call.ended');
+    const retried = callTool(url, 'ask', answered(asked, 'one'), as('Bearer ada'));
+    await seen.promise;
+    eventStream(beside[1]!);
+    // Answers that this let go are at the server before this list.
+    await send(url, 'tools/list', {}, as('Bearer ada'));
+    expect(server.methods()).not.toContain('response');
+    back = eventStream(resumed[1]!);
+    expect(textOf(await retried)).toBe('done');
+    expect(answeredWhileBack).toEqual([true]);
   });
 
   // Rule reattach-2.
