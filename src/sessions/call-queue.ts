@@ -10,7 +10,7 @@ import { busy, type QueueLimits } from './permits.ts';
 /**
  * - `together`: calls start at once
  * - `probe`: it is not known yet how the server asks. A call starts when the others have ended, are parked, or
- *   have run for `PROBE_MS` without a question
+ *   have been at the server for `PROBE_MS` without a question
  * - `queue`: a call starts when the others have ended or are parked
  * - `silent-first`: a call of a silent tool starts at once. Any other one waits for those that ran when it came, and
  *   for those of tools that are not silent: calls of silent tools that come later do not keep it waiting. One of an unknown
@@ -26,6 +26,8 @@ export interface CallQueueOptions extends QueueLimits {
 
 /** A call that the queue let start, until it ends. */
 export interface StartedCall {
+  /** The call is sent to the server. Until then it waits for its session, and can have asked nothing. */
+  sent(): void;
   /** A parked call waits for its client. Others may start beside it. */
   park(isParked: boolean): void;
   end(): void;
@@ -45,7 +47,7 @@ export interface CalledTool {
 }
 
 interface RunningCall {
-  /** When it began, or went on, in ms of `Clock.elapsed`. */
+  /** When it was sent, or went on, in ms of `Clock.elapsed`; `Infinity` before. */
   readonly sinceMs: number;
   readonly order: number;
   readonly tool: CalledTool;
@@ -99,17 +101,22 @@ export class CallQueue {
 
   /** Counts a call as started that goes on already, and cannot wait. */
   start(tool: CalledTool): StartedCall {
-    const run = (habit: ToolHabit) =>
-      this.#running.set(started, {
-        sinceMs: this.#options.clock.elapsed(),
-        order: (this.#order += 1),
-        tool: { ...tool, habit },
-      });
+    const { clock } = this.#options;
+    const run = (habit: ToolHabit, sinceMs: number) => {
+      const order = (this.#order += 1);
+      this.#running.set(started, { sinceMs, order, tool: { ...tool, habit } });
+    };
     const started: StartedCall = {
+      sent: () => {
+        const call = this.#running.get(started);
+        if (call === undefined) return;
+        this.#running.set(started, { ...call, sinceMs: clock.elapsed() });
+        this.#startNext();
+      },
       park: (isParked) => {
         if (isParked === !this.#running.has(started)) return;
         if (isParked) this.#running.delete(started);
-        else run('asks');
+        else run('asks', clock.elapsed());
         this.#startNext();
       },
       end: () => {
@@ -117,7 +124,7 @@ export class CallQueue {
         this.#startNext();
       },
     };
-    run(tool.habit);
+    run(tool.habit, Infinity);
     return started;
   }
 

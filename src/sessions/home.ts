@@ -248,6 +248,7 @@ export class Home {
   ): Lease {
     const { leases, key } = this.#options;
     const isReplacement = wantsLog && this.#sessions.tellLoss();
+    started?.sent();
     return new CallLease(entry.session, {
       leases,
       home: key,

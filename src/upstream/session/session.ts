@@ -55,6 +55,8 @@ export class Session extends SessionState {
   readonly #logLevel = new ServerLogLevel((level, headers) =>
     this.request('logging/setLevel', { level }, headers),
   );
+  /** Whether the standalone stream of a session that was taken over came within the time that calls wait for it. */
+  #takingStream: boolean | Promise<boolean> = false;
 
   private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
     super(connect, (state) => new IncomingMessages(state, options), options, clock);
@@ -245,13 +247,14 @@ export class Session extends SessionState {
   /** Opens the standalone stream of a session that was taken over. */
   async openStandaloneStream(headers: CallerHeaders): Promise<void> {
     if (!this.interactive) return;
-    // The stream may still be held by a process that hangs. That must not delay the call.
+    // The stream may still be held by a process that hangs. That must not delay the call, but those that begin here can ask on it.
+    this.#takingStream = this.transport.openStandaloneStream(headers);
     await this.transport.openStandaloneStream(headers, 'once');
   }
 
   /**
    * Prepares the session for its next use: asks what the server says of itself, if that is not known, and waits a moment for the
-   * standalone stream, if that broke. The session is used without either if need be.
+   * standalone stream, if that broke or was taken over. The session is used without either if need be.
    * @returns false if the session can no longer be used
    */
   ready(headers: CallerHeaders): boolean | Promise<boolean> {
@@ -263,8 +266,10 @@ export class Session extends SessionState {
 
   #streamReady(headers: CallerHeaders): boolean | Promise<boolean> {
     if (this.dead) return false;
-    if (this.standalone === 'never') return true;
-    const opening = this.transport.openStandaloneStream(headers);
+    const opening =
+      this.standalone === 'never'
+        ? this.#takingStream
+        : this.transport.openStandaloneStream(headers);
     return opening instanceof Promise ? opening.then(() => !this.dead) : true;
   }
 

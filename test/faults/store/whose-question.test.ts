@@ -102,6 +102,12 @@ const VARIANTS = [
   },
   { title: 'drained, and a new call is first', first: 'new', end: 'drain', server: typescript },
   { title: 'killed, and its call goes on first', first: 'retry', end: 'kill', server: typescript },
+  {
+    title: 'frozen, and awake again once its call has gone on',
+    first: 'retry',
+    end: 'freeze',
+    server: typescript,
+  },
   { title: 'killed, and a new call is first', first: 'new', end: 'kill', server: typescript },
   {
     title: 'killed before a server for which the newest stream counts',
@@ -119,7 +125,11 @@ const VARIANTS = [
 ] as const;
 
 for (const { title, first, end, server: start, ...more } of VARIANTS) {
-  const tags = ['redis', ...('tags' in more ? more.tags : []), ...(end === 'kill' ? ['long'] : [])];
+  const tags = [
+    'redis',
+    ...('tags' in more ? more.tags : []),
+    ...(end === 'drain' ? [] : ['long']),
+  ];
   describe(`a replica that is ${title}`, { tags }, () => {
     // Rule questions-10.
     test('leaves its calls to others, which ask each call its own questions', async () => {
@@ -134,6 +144,7 @@ for (const { title, first, end, server: start, ...more } of VARIANTS) {
       if (first === 'retry') {
         going.push(resumed.finish(b, c));
         await b.saw('call.resumed');
+        if (end === 'freeze') a.thaw();
       } else {
         expect(await new Call('beside', 'first').finish(c, b)).toBe('first Ada');
         going.push(resumed.finish(b, c));

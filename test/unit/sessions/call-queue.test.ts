@@ -17,11 +17,14 @@ let rule: StartRule;
 let queue: CallQueue;
 /** What the queue let start, by the names of the calls. */
 let began: Map<string, StartedCall>;
+/** False while their session is being opened. */
+let sendsAtOnce: boolean;
 
 beforeEach(() => {
   clock = new ManualClock();
   rule = 'probe';
   began = new Map();
+  sendsAtOnce = true;
   queue = new CallQueue({ length: LENGTH, waitMs: WAIT_MS, rule: () => rule, clock });
 });
 
@@ -32,9 +35,10 @@ async function enter(
   habit: ToolHabit = 'asks',
 ): Promise<{ done: Promise<void> }> {
   const tool = { name: name.split(' ', 1)[0] ?? name, habit };
-  const entered = Promise.resolve(queue.enter(isWanted, tool)).then(
-    (started) => void began.set(name, started),
-  );
+  const entered = Promise.resolve(queue.enter(isWanted, tool)).then((started) => {
+    began.set(name, started);
+    if (sendsAtOnce) started.sent();
+  });
   entered.catch(() => {});
   await settle();
   return { done: entered };
@@ -52,10 +56,26 @@ test('calls run together where a question names its call', async () => {
 describe('while it is not known how the server asks', () => {
   // Rule sessions-11: With `sessions.concurrency: auto` calls run together at a server that asks on the stream
   // of the call. While it has asked nothing yet, the next call whose client can be asked starts when the others
-  // have ended, are parked, or have run for 250 ms; a tool that ended in this session without a question starts at once.
+  // have ended, are parked, or have been at the server for 250 ms; a tool that ended in this session without a question starts at once.
   // Once a question named no call, and over HTTP+SSE and stdio from the start, rule sessions-26 holds. A parked call holds
   // up nobody.
-  test('the next call starts after the one before has run for a while', async () => {
+  test('the next call starts after the one before has been at the server for a while', async () => {
+    sendsAtOnce = false;
+    for (const name of ['a', 'b']) await enter(name);
+    clock.advance(PROBE_MS * 4);
+    await settle();
+    expect(names()).toEqual(['a']);
+    began.get('a')?.sent();
+    clock.advance(PROBE_MS - 1);
+    await settle();
+    expect(names()).toEqual(['a']);
+    clock.advance(1);
+    await settle();
+    expect(names()).toEqual(['a', 'b']);
+  });
+
+  // Rule sessions-11.
+  test('each call starts after the one before has run for a while', async () => {
     for (const name of ['a', 'b', 'c']) await enter(name);
     expect(names()).toEqual(['a']);
     clock.advance(PROBE_MS - 1);

@@ -165,8 +165,8 @@ describe('a session whose standalone stream was lost', () => {
 
   // Rule sessions-8 (2025-11-25 transports, "Session Management" and "Listening for Messages from the Server"): A
   // session whose standalone stream breaks stays. The stream is opened again, and a call waits for that for 2 seconds
-  // after the break, and not at all once the server has refused it. What needs the stream is off until it is open,
-  // and the gateway logs it once.
+  // after the break, or after the session was taken over from another process, and not at all once the server has refused
+  // it. What needs the stream is off until it is open, and the gateway logs it once.
   test('gets it back', async () => {
     const { clock, pool, lease, relent } = await lost(400);
     relent();

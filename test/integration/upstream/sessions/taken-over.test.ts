@@ -13,7 +13,7 @@ import {
   poolStage,
   POOL_OPTIONS,
 } from '../../../fixtures/servers/pool-testbed.ts';
-import { eventStream, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
+import { eventStream, json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
 import {
   asked,
   ELICITATION,
@@ -72,6 +72,46 @@ test('one whose credentials are good gets it, although those of another one were
   expect(first).toMatchObject({ status: 'rejected', reason: refused });
   expect(second).toMatchObject({ status: 'fulfilled' });
 });
+
+// Rule sessions-8.
+test.each([
+  ['it comes', true],
+  ['it does not come in 2 s', false],
+])(
+  'the next call waits for the stream that the process before had not given up yet: %s',
+  async (_how, isGivenUp) => {
+    let gets = 0;
+    const { pool, clock } = await poolStage(
+      {
+        get: (_received, response) => {
+          gets += 1;
+          if (isGivenUp && gets > 1) eventStream(response);
+          else json(response, 409, {});
+        },
+      },
+      { concurrency: 'auto' },
+    );
+    const resumed = await pool.adopt(ADA, POINT, ANY);
+    // As a call does once its own stream is back.
+    await resumed.session.openStandaloneStream({});
+    const next = Promise.resolve(pool.lease(ADA, ANY));
+    const order: string[] = [];
+    const leased = next.then(() => order.push('leased'));
+    // The queue lets it start, but the pause before the next GET is not over.
+    await turnsUntil(() => clock.pending >= 2);
+    clock.advance(500);
+    let turns = 0;
+    await turnsUntil(() => (turns += 1) > 100);
+    clock.advance(250);
+    await turnsUntil(() => gets === 2);
+    order.push('tried again');
+    if (!isGivenUp) clock.advance(1_250);
+    await leased;
+    expect(order).toEqual(['tried again', 'leased']);
+    expect((await next).session.standaloneStreamOpen).toBe(isGivenUp);
+    for (const lease of [resumed, await next]) lease.giveBack(true);
+  },
+);
 
 // Rule sessions-20.
 test('the state of a session is still known when a call that was left in it has been cancelled', async () => {
