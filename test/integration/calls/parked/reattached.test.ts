@@ -163,9 +163,10 @@ describe('a call that is read on from where it stopped', () => {
   test('gets its answers only when its stream is back that broke while the one beside it was being opened', async () => {
     let callId: unknown;
     const beside: ServerResponse[] = [];
-    const resumed: ServerResponse[] = [];
-    const seen = Promise.withResolvers<void>();
+    let broken: ReturnType<typeof eventStream> | undefined;
     let back: ReturnType<typeof eventStream> | undefined;
+    let isOffered = false;
+    const refused = Promise.withResolvers<void>();
     const answeredWhileBack: boolean[] = [];
     const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
@@ -182,11 +183,14 @@ describe('a call that is read on from where it stopped', () => {
             beside.push(response);
             // In the session that asked it is there at once.
             if (beside.length === 1) eventStream(response);
-            else resumed[0]?.end();
+            else broken?.end();
+          } else if (broken === undefined) {
+            broken = eventStream(response);
+          } else if (isOffered) {
+            back = eventStream(response);
           } else {
-            resumed.push(response);
-            if (resumed.length === 1) eventStream(response);
-            else seen.resolve();
+            json(response, 503, {});
+            refused.resolve();
           }
         },
         onResponse: (_received, response) => {
@@ -199,12 +203,12 @@ describe('a call that is read on from where it stopped', () => {
     const asked = await callTool(url, 'ask', {}, as('Bearer ada'));
     await gateway.log.saw('call.ended');
     const retried = callTool(url, 'ask', answered(asked, 'one'), as('Bearer ada'));
-    await seen.promise;
+    await refused.promise;
     eventStream(beside[1]!);
     // Answers that this let go are at the server before this list.
     await send(url, 'tools/list', {}, as('Bearer ada'));
     expect(server.methods()).not.toContain('response');
-    back = eventStream(resumed[1]!);
+    isOffered = true;
     expect(textOf(await retried)).toBe('done');
     expect(answeredWhileBack).toEqual([true]);
   });
