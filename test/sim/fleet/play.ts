@@ -177,14 +177,15 @@ class Fleet {
 
   /** Law 3: who listens is told of a change. */
   #checkListener(listener: Listening, changedMs: number): void {
-    const { caller, sinceMs, endedMs, heardMs } = listener;
+    const { caller, sinceMs, ended, heardMs } = listener;
     listener.end();
     // What is said on a stream that is ended at once is lost.
     if (heardMs >= changedMs || this.#history.server.endsStandalone) return;
-    const awayMs = endedMs.map((ms) => changedMs - ms);
     // It was about to listen again.
+    const awayMs = ended.map(({ endedMs }) => changedMs - endedMs);
     if (awayMs.some((ms) => ms >= 0 && ms < LISTENS_AGAIN_WITHIN_MS)) return;
-    const listened = (sinceMs !== null && sinceMs <= changedMs) || awayMs.some((ms) => ms < 0);
+    const streams = [...ended, { sinceMs: sinceMs ?? Infinity, endedMs: Infinity }];
+    const listened = streams.some((one) => one.sinceMs <= changedMs && one.endedMs > changedMs);
     if (listened) this.checker.break(3, `${caller} listens, and hears no change`);
     else this.checker.break(6, `${caller} wants to listen, and does not, when all is free`);
   }

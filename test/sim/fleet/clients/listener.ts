@@ -24,8 +24,8 @@ export class Listening {
   #request: http.ClientRequest | null = null;
   /** When the stream that is open was acknowledged, with changes of the tools; `null` if none is. */
   sinceMs: number | null = null;
-  /** When streams ended that were acknowledged: with their token, for example. */
-  readonly endedMs: number[] = [];
+  /** The streams that were acknowledged and have ended: with their token, for example. */
+  readonly ended: { readonly sinceMs: number; readonly endedMs: number }[] = [];
   /** When a change was heard last. */
   heardMs = -Infinity;
 
@@ -46,7 +46,8 @@ export class Listening {
       const { seed, caller, pick } = this.#options;
       const name = `${caller}:listens:${nth}`;
       await this.#listenTo(pick(name));
-      if (this.sinceMs !== null) this.endedMs.push(simulation().nowMs);
+      const { sinceMs } = this;
+      if (sinceMs !== null) this.ended.push({ sinceMs, endedMs: simulation().nowMs });
       this.sinceMs = null;
       const pauseMs = PAUSE_MS.least + below(`${seed}:${name}`, PAUSE_MS.range);
       await simulation().sleep(pauseMs);
