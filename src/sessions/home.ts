@@ -3,6 +3,7 @@
  * in the next call. A session that the server has forgotten is replaced.
  */
 import { sleep, type Timer } from '../lib/clock.ts';
+import type { RecentMap } from '../lib/containers.ts';
 import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import {
@@ -25,6 +26,8 @@ export interface HomeOptions extends HomeSessionsOptions {
   readonly idleTimeoutMs: number;
   /** The leases of the route. */
   readonly leases: OpenLeases;
+  /** Targets that were seen to ask on the route: their calls have more patience, and nothing is told from it. */
+  readonly askers: RecentMap<string, true>;
   /** Whether no new call comes here, so that no session is kept for one. */
   readonly isRetired: () => boolean;
   /**
@@ -209,7 +212,8 @@ export class Home {
   #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
     const questions = this.#sessions.current?.session.questions;
     if (questions === undefined || this.#isSilent(target)) return 0;
-    return canBeAsked(profile) && questions.isCertain ? questions.certainInMs : 0;
+    if (!canBeAsked(profile) || !questions.isCertain) return 0;
+    return questions.certainInMs(this.#options.askers.has(target));
   }
 
   #rule(): StartRule {
@@ -256,7 +260,7 @@ export class Home {
       isSilent: entry.habits.get(target) === 'silent',
       onParked: (isParked) => {
         entry.hasServed ||= isParked;
-        if (isParked) entry.habits.set(target, 'asks');
+        if (isParked) this.#noteAsked(entry, target);
         started?.park(isParked);
       },
       onEnd: (how, hasAsked) => {
@@ -266,12 +270,17 @@ export class Home {
         } else {
           const isClean = how === 'clean';
           entry.hasServed ||= isClean;
-          if (hasAsked) entry.habits.set(target, 'asks');
+          if (hasAsked) this.#noteAsked(entry, target);
           else if (isClean) entry.habits.set(target, 'silent');
         }
         this.#giveBack(entry);
       },
     });
+  }
+
+  #noteAsked({ habits }: HomeSession, target: string): void {
+    habits.set(target, 'asks');
+    this.#options.askers.set(target, true);
   }
 
   #use(entry: HomeSession): HomeSession {

@@ -154,12 +154,15 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
   });
 
   // Rule concurrent-5.
-  test('who cancels a call of a tool that never asks is asked by the next call', async () => {
+  test.each([
+    ['of which nothing is known, after a form', 'trigger-elicitation-request', {}],
+    ['that has ended here without asking', 'trigger-long-running-operation', { duration: 0.2 }],
+  ])('who cancels a call of a tool %s is asked by the next call', async (_what, name, args) => {
     const { client } = await stage.connect({
       elicitation: () => ({ action: 'accept', content: ADA }),
     });
     const long = { name: 'trigger-long-running-operation' };
-    await client.callTool({ ...long, arguments: { duration: 0.2, steps: 1 } });
+    await client.callTool({ name, arguments: { ...args, steps: 1 } });
     const leaving = AbortSignal.timeout(200);
     const left = client.callTool({ ...long, arguments: { duration: 30 } }, { signal: leaving });
     await expect(left).rejects.toThrow();

@@ -90,14 +90,16 @@ export class SessionQuestions {
    * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
    * have just asked; 0 if it can begin now, or would have to wait for long. A call that begins earlier can have such a question
    * declined.
+   * @param isPatient whether the call is to ask, and can wait for longer
    */
-  get certainInMs(): number {
+  certainInMs(isPatient = false): number {
     if (this.askingStyle !== 'uncorrelated') return 0;
     const { calls, clock } = this.#options;
     const nowMs = clock.elapsed();
     const waitMs = [...calls.values()].map(({ asksUntilMs }) => (asksUntilMs ?? nowMs) - nowMs);
     const { overInMs } = this.#unfinished;
-    return Math.max(overInMs <= GOES_ON_MS ? overInMs : 0, ...waitMs);
+    const patienceMs = isPatient ? STOPPED_CALL_MS : GOES_ON_MS;
+    return Math.max(overInMs <= patienceMs ? overInMs : 0, ...waitMs);
   }
 
   /** Takes a question that came just now: passes it on, or holds it. */

@@ -14,7 +14,8 @@ describe('a call that ended without a reply', () => {
   // Rule concurrent-5: A call that ended without a reply can still ask: for 15 s after it ended if the server took
   // its cancellation and its open questions were answered, and else for 10 min. What comes meanwhile on a stream
   // that names no call is held, and declined, as if the call ran. Then the call can ask for 5 s more, since the question can
-  // have been its own. A cancelled call of a tool that has ended in this session, and never asked, can ask for 5 s only.
+  // have been its own. A cancelled call of a tool that has ended in this session, and never asked, can ask for 5 s only. A
+  // call of a tool that was seen to ask waits until those can ask no more, at most 15 s.
   test('can ask for 15 s if the server took its cancellation', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;
@@ -22,17 +23,17 @@ describe('a call that ended without a reply', () => {
     await cancelled.exchange.cancel('the client left', {});
     cancelled.exchange.abandon();
     // So long nobody waits.
-    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 0]);
+    expect([session.questions.isCertain, session.questions.certainInMs()]).toEqual([true, 0]);
     const next = await start();
     clock.advance(14_999);
     send({ id: 'early', ...ELICITATION });
     await settled(ground);
-    expect([session.questions.certainInMs, session.questions.isHolding]).toEqual([1, true]);
+    expect([session.questions.certainInMs(), session.questions.isHolding]).toEqual([1, true]);
     clock.advance(1);
     send({ id: 'later', ...ELICITATION });
     await settled(ground);
     // A call that has just asked can ask more.
-    expect(session.questions.certainInMs).toBe(250);
+    expect(session.questions.certainInMs()).toBe(250);
     expect(questionsOf(next)).toEqual(['later']);
     clock.advance(29_999);
     expect(await replied('early')).toEqual({ action: 'cancel' });
@@ -87,7 +88,7 @@ describe('a call that ended without a reply', () => {
     await settled(ground);
     clock.advance(30_000);
     expect(await replied('first')).toEqual({ action: 'cancel' });
-    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 5_000]);
+    expect([session.questions.isCertain, session.questions.certainInMs()]).toEqual([true, 5_000]);
     send({ id: 'second', ...ELICITATION });
     await settled(ground);
     expect(questionsOf(next)).toEqual([]);
