@@ -81,6 +81,29 @@ test('of several callers of the reference server, each gets its own result, and 
   expect(named('upstream.broadcasts')).toHaveLength(1);
 });
 
+// Rule mixed-sessions-4.
+test('a call that waits for a parked one of before is told within the time of the queue, and can be made after it', async () => {
+  const route = { sessions: { queue: { wait: '1s' } } };
+  const started = await gateway(await bridge('keeper'), { route });
+  const { url } = started;
+  const as = (who: string) => ({ headers: { authorization: `Bearer of-${who}` } });
+  const keep = (who: string, more: object = {}) =>
+    callTool(url, 'keep', { arguments: { who }, ...more }, as(who));
+  const { response } = await keep('alice');
+  const { inputRequests, requestState } = response.result;
+  const waiting = await keep('bob');
+  await started.saw('upstream.broadcasts');
+  expect(waiting.response.error.data).toMatchObject({
+    reason: 'upstream_busy',
+    mayHaveActed: 'no',
+  });
+  const [key = ''] = Object.keys(inputRequests);
+  const inputResponses = { [key]: accept({ secret: 'of alice' }) };
+  const done = await keep('alice', { requestState, inputResponses });
+  expect(done.response.result.content[0].text).toBe('alice: of alice');
+  expect((await keepSecret(() => url, 'bob')).text).toBe('bob: secret of bob');
+});
+
 // Rule mixed-sessions-5: Where several replicas may use such a server, its questions are refused with error
 // -32603, and a call that fails for it gets `call_not_answerable`, `data.cause` `broadcast`.
 test('with several replicas a question ends in an error that says why, and what asks nothing is served', async () => {

@@ -3,6 +3,9 @@ import { ListRootsResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
 import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
 import { askName } from '../../../fixtures/servers/legacy-server.ts';
+import { eventStream, URL_NEEDED } from '../../../fixtures/servers/scripted-server.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
+import { question } from '../../../fixtures/wire/asked-calls.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
 import { accept, callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import {
@@ -40,6 +43,32 @@ describe('while nobody is connected', () => {
     });
     expect(text(done)).toBe('went on without you');
   });
+
+  // Rule settled-1.
+  test.each([
+    ['a result', { result: { content: [] } }],
+    ['an error', { error: { code: -32603, message: 'gave up' } }],
+    ['URLs to visit', { error: URL_NEEDED }],
+  ])(
+    'all that a call has asked is closed out at a server that ends it with %s',
+    async (_what, end) => {
+      let finish = () => {};
+      const { url, server } = await scriptedGateway(({ body }, response) => {
+        const stream = eventStream(response);
+        for (const name of ['one', 'two']) stream.send(question(name));
+        finish = () => stream.send({ jsonrpc: '2.0', id: body.id, ...end });
+      });
+      const asked = await callTool(url, 'greet');
+      expect(Object.keys(asked.response.result.inputRequests)).toHaveLength(2);
+      finish();
+      for (const id of ['one', 'two']) {
+        const { body } = await server.saw((received) => received.body?.id === id);
+        expect(body.result).toEqual({ action: 'cancel' });
+      }
+      const closedOut = server.methods().filter((method) => method === 'response');
+      expect(closedOut).toHaveLength(2);
+    },
+  );
 
   // Rule time-and-room-1 (MRTR, "Server Requirements" 5 and 8): A round may wait for `parking.ttl` (10 min by
   // default), from when it was last asked, and a call for `parking.callTtl` (1 h) over all of its

@@ -233,8 +233,11 @@ describe('a standalone stream that the server opens and ends at once', () => {
     return (pauseMs: number) => nextGetAfter(pauseMs, clock, server);
   }
 
-  test('is asked for with growing pauses', async () => {
-    const getsAfter = await ending(() => {});
+  test.each([
+    ['does not say when', ''],
+    ['wants it at once', 'retry: 1\n\n'],
+  ])('is asked for with growing pauses, where the server %s', async (_what, retry) => {
+    const getsAfter = await ending((stream) => retry !== '' && stream.raw(retry));
     for (const pauseMs of [750, 1_500, 3_000, 6_000, 12_000]) await getsAfter(pauseMs);
   });
 
