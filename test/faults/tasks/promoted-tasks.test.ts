@@ -144,6 +144,24 @@ test('a slow call that never asked goes on after its owner was killed', async ()
   expect(await result).toBe('done');
 });
 
+// Rule shared-21.
+test('a task whose result is too large for Redis fails for all, and the replica that had it is not needed for that', async () => {
+  const greet = async () => 'x'.repeat(50 * 1024 * 1024);
+  const [legacy, redis] = await Promise.all([legacyServer({ tools: { greet } }), redisServer()]);
+  const upstream = { url: legacy.url, maxEvent: '64MiB' };
+  const route = { upstream, tasks: { promote: 'always' } };
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route });
+  const taskId = await taskAt(one);
+  const failed = await resultAt(one, taskId);
+  expect(failed).toMatchObject({
+    code: -32603,
+    message: expect.stringContaining('more than a task that replicas share can hold'),
+  });
+  expect(await resultAt(other, taskId)).toEqual(failed);
+  await one.kill();
+  expect(await resultAt(other, taskId)).toEqual(failed);
+});
+
 // Rule shared-4: A task whose call cannot be continued when its owner is gone completes with a result that has
 // `isError: true` and the reason `call_lost`, as the call would.
 test('a task that nothing can go on with fails with a clear error', async () => {

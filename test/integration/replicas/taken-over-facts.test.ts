@@ -9,6 +9,7 @@ import {
   text,
   whileRetryable,
 } from '../../fixtures/gateways/replica-testbed.ts';
+import { pidOf } from '../../fixtures/gateways/two-workers.ts';
 import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
 
@@ -96,4 +97,21 @@ test('a gateway that resumes a parked call of one before it lists in that sessio
   expect(text(await whileRetryable(retry))).toBe('Ada 1');
   expect((await discovered(b, ADA)).instructions).toBe('Ask nicely. You are Bearer ada.');
   expect(await listed(b, ADA)).toContain('forget');
+});
+
+// Rule sessions-29.
+test('a worker that goes on with the session of one that was killed tells what the server said there', async () => {
+  const { server, route } = await stage();
+  const gateway = await replica(server, { relay: false, config: { workers: 2 }, route });
+  expect(text(await callTool(gateway.url, 'count', {}, ADA))).toBe('1');
+  const told = await discovered(gateway, ADA);
+  const [began] = await gateway.saw('call.started');
+  process.kill(pidOf(gateway, Number(began?.['worker'])), 'SIGKILL');
+  await gateway.saw('worker.started', 3);
+  const elsewhere = { headers: { ...ADA.headers, connection: 'close' } };
+  for (let times = 0; times < 8; times += 1) {
+    expect(await discovered(gateway, elsewhere)).toEqual(told);
+    expect(await listed(gateway, elsewhere)).toContain('forget');
+  }
+  expect(text(await callTool(gateway.url, 'count', {}, elsewhere))).toBe('2');
 });
