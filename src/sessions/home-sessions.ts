@@ -162,12 +162,18 @@ export class HomeSessions {
     this.#isHandedOver = true;
   }
 
+  /** Another process has the home: it needs the standalone stream, which a listener would keep here. */
+  lost(): void {
+    this.handOver();
+    if (this.#current !== null) leaveListeners(this.#current);
+  }
+
   /** The session is no longer the current one. Calls that use it can finish. */
   replace(entry: HomeSession, reason: ReplacementReason): void {
     if (entry !== this.#current) return;
     this.#current = null;
     this.#lose(entry, reason);
-    for (const onReplaced of [...entry.onReplaced]) onReplaced();
+    leaveListeners(entry);
   }
 
   /** Ends the session for another caller to have its permit, as soon as no call uses it. */
@@ -332,6 +338,11 @@ export class HomeSessions {
     this.#hasLostState = true;
     this.#options.onReplaced(reason);
   }
+}
+
+/** Has the listeners of a session go on in another one. */
+function leaveListeners({ onReplaced }: HomeSession): void {
+  for (const tell of [...onReplaced]) tell();
 }
 
 function pointOf({ id, initializeResult, isDescribed }: Session): SessionPoint | null {

@@ -147,6 +147,12 @@ export class Home {
     this.#checkIdle();
   }
 
+  /** Another process has the home. Calls that use the session here can finish. */
+  lost(): void {
+    this.#sessions.lost();
+    this.#checkIdle();
+  }
+
   /** Ends the session unless something uses it. */
   endIdle(): void {
     if (this.#pending > 0 || (this.#sessions.current?.users ?? 0) > 0) return;

@@ -81,7 +81,7 @@ export class SessionPool {
     this.#placement = options.placement ?? null;
     this.#placement?.listen({
       claimed: (key) => this.#homes.get(key)?.claimed(),
-      lost: (key) => this.#homes.get(key)?.handOver(),
+      lost: (key) => this.#homes.get(key)?.lost(),
     });
   }
 

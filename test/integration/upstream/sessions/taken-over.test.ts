@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { sessionId, upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import { Sharing } from '../../../../src/sessions/session-owner.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
-import type { HomePlacement } from '../../../../src/sessions/placement.ts';
+import type { HomeClaim, HomePlacement } from '../../../../src/sessions/placement.ts';
 import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import {
@@ -152,6 +152,38 @@ test('a session that is ended is not left to the next process', async () => {
   await turnsUntil(() => left.length > 0);
   await turnsUntil(() => ended().includes(POINT.sessionId));
   expect(left).toEqual([false]);
+});
+
+// Rule changes-10: A listener whose replica no longer has the home leaves the session of the home to the one that has it,
+// and listens in one of its own: two that take the standalone stream from each other lose what comes on it.
+test('a listener leaves it to the process that takes the home over, and listens in one of its own', async () => {
+  const { server, clock, ended } = await poolStage();
+  let isHere = false;
+  let lose = (_key: string) => {};
+  const holder = { id: 'other', instance: 'other' };
+  let claim = async (): Promise<HomeClaim> => {
+    isHere = true;
+    return { type: 'here', session: POINT };
+  };
+  const placement = placementOf({
+    claim: () => claim(),
+    isHere: () => isHere,
+    listen: ({ lost }) => void (lose = lost),
+  });
+  const options = { ...POOL_OPTIONS, concurrency: 'auto', placement } as const;
+  const pool = new SessionPool(upstreamOf(server, {}, clock), options, clock);
+  closeAfterTest(() => pool.close());
+  const lease = await pool.leaseToListen(ADA, () => lease.giveBack());
+  expect(lease.session.id).toBe(POINT.sessionId);
+  isHere = false;
+  claim = async () => ({ type: 'elsewhere', holder });
+  lose(HOME);
+  expect(lease.session.dead).toBe(true);
+  const next = await pool.leaseToListen(ADA, () => {});
+  expect(next.session.id).not.toBe(POINT.sessionId);
+  next.giveBack();
+  await turnsUntil(() => ended().includes(next.session.id ?? ''));
+  expect(ended()).not.toContain(POINT.sessionId);
 });
 
 test('what fails for another reason fails for all who wait for it', async () => {
