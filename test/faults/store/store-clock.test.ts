@@ -67,3 +67,41 @@ test('a call that nobody can continue is lost soon after the clock of Redis was 
   await redis.setClock(-60);
   expect(reasonOf(await retried(other, asked, 'Ada'))).toBe('call_lost');
 });
+
+// Rule store-11.
+test.each([
+  ['ahead', 60],
+  ['back', -60],
+])(
+  'calls whose owners live, or have died, go on after the clock of Redis was set %s, and right again',
+  { timeout: 60_000 },
+  async (_, seconds) => {
+    const effects: string[] = [];
+    const legacy = await legacyServer({
+      keepsEvents: true,
+      tools: {
+        greet: async (call) => {
+          const names = `${await askName(call)} and ${await askName(call)}`;
+          effects.push(names);
+          return `Hello ${names}`;
+        },
+      },
+    });
+    const redis = await redisServer({ hasOwnClock: true });
+    const [one, other, third] = await replicas(legacy, 3, { redis: redis.url });
+    const [here, gone] = await Promise.all([
+      callTool(one.url, 'greet'),
+      callTool(third.url, 'greet'),
+    ]);
+    await redis.setClock(seconds);
+    await other.saw('clock.skewed');
+    const askedAgain = await retried(other, here, 'Ada');
+    await third.kill();
+    const goneAgain = await retried(other, gone, 'Bob');
+    await redis.setClock(0);
+    await other.saw('clock.skewed', 2);
+    expect(text(await retried(other, askedAgain, 'Eve'))).toBe('Hello Ada and Eve');
+    expect(text(await retried(one, goneAgain, 'Cyd'))).toBe('Hello Bob and Cyd');
+    expect(effects.toSorted()).toEqual(['Ada and Eve', 'Bob and Cyd']);
+  },
+);
