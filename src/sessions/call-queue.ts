@@ -26,7 +26,7 @@ export interface CallQueueOptions extends QueueLimits {
 
 /** A call that the queue let start, until it ends. */
 export interface StartedCall {
-  /** The call is sent to the server. Until then it waits for its session, and can have asked nothing. */
+  /** The call is sent to the server. Until then it waits for its session, and has no time to ask. */
   sent(): void;
   /** A parked call waits for its client. Others may start beside it. */
   park(isParked: boolean): void;
@@ -189,15 +189,17 @@ export class CallQueue {
 
   #delayAmongSilentMs({ tool, order, sinceMs }: Entering): number | null {
     if (tool.habit === 'silent') return 0;
-    let delayMs = 0;
+    let firstSentMs = Infinity;
     for (const running of this.#running.values()) {
       if (running.tool.habit === 'silent' && running.order > order) continue;
       // A question of such a call would be held for as long as this one runs.
       const mustWait = running.tool.habit === 'asks' || running.tool.name === tool.name;
-      if (tool.habit === 'asks' || mustWait) return null;
-      delayMs = Math.max(0, sinceMs + UNKNOWN_WAIT_MS - this.#options.clock.elapsed());
+      if (tool.habit === 'asks' || mustWait || running.sinceMs === Infinity) return null;
+      firstSentMs = Math.min(firstSentMs, running.sinceMs);
     }
-    return delayMs;
+    if (firstSentMs === Infinity) return 0;
+    const untilMs = Math.max(sinceMs, firstSentMs) + UNKNOWN_WAIT_MS;
+    return Math.max(0, untilMs - this.#options.clock.elapsed());
   }
 
   #dropUnwanted(): void {

@@ -1,10 +1,13 @@
 /** The first calls of a caller, which come while their session is still being opened. */
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { legacyGateway, text } from '../../fixtures/gateways/legacy-gateway.ts';
 import { answersOf } from '../../fixtures/gateways/replica-testbed.ts';
 import type { ToolCall } from '../../fixtures/servers/legacy/tools.ts';
 
+const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 const ADA = { headers: { authorization: 'Bearer ada' } };
 
 // Rule sessions-11.
@@ -27,4 +30,17 @@ test('calls that wait together for their session are asked each its own question
     'Hello Bob',
     'Hello Cyd',
   ]);
+});
+
+// Rule sessions-26.
+test('calls of two tools that wait for a process which starts slowly are asked each its own question', async () => {
+  const args = ['-c', 'sleep 2.5; exec "$0" "$1" plain', process.execPath, SERVER];
+  const { url } = await testGateway({ command: '/bin/sh', args });
+  const whole = async (tool: string, message: string) => {
+    const asked = await callTool(url, tool, {}, ADA);
+    expect(JSON.stringify(asked.response.result.inputRequests)).toContain(`"${message}"`);
+    return text(await callTool(url, tool, answersOf(asked, tool), ADA));
+  };
+  const calls = [whole('ask', 'Who are you?'), whole('inquire', 'And who are you?')];
+  expect(await Promise.all(calls)).toEqual(['ask', 'inquire']);
 });

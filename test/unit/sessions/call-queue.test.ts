@@ -132,7 +132,8 @@ describe('where questions name no call', () => {
     // Rule sessions-26: Where questions name no call, a call of a tool that has ended in this session without a question starts at
     // once, whatever runs or waits. Any other call that can be asked, or that wants log messages, waits until the calls that ran
     // when it came have ended or are parked, and until no other call runs that may ask. One of a tool that was not called in this
-    // session waits for 2 s at most, but for calls of tools that have asked here, and of the same tool.
+    // session waits for 2 s at most from when the session is there, but for calls of tools that have asked here, and of the same
+    // tool.
     test('a call of a silent tool starts at once while another call runs and a third one waits', async () => {
       await enter('may ask');
       await enter('waits');
@@ -185,6 +186,23 @@ describe('where questions name no call', () => {
     clock.advance(1);
     await settle();
     expect(names()).toEqual(['quiet', 'new', 'other']);
+    expect(clock.pending).toBe(0);
+  });
+
+  // Rule sessions-26.
+  test('a call of an unknown tool waits for 2 s after the first call was sent that waited for the session', async () => {
+    rule = 'silent-first';
+    sendsAtOnce = false;
+    for (const name of ['opens', 'new']) await enter(name, () => true, 'unknown');
+    clock.advance(UNKNOWN_WAIT_MS * 2);
+    began.get('opens')?.sent();
+    clock.advance(UNKNOWN_WAIT_MS - 1);
+    await settle();
+    expect(names()).toEqual(['opens']);
+    clock.advance(1);
+    await settle();
+    expect(names()).toEqual(['opens', 'new']);
+    for (const call of began.values()) call.end();
     expect(clock.pending).toBe(0);
   });
 
