@@ -185,7 +185,8 @@ export class ModernEndpoint {
     const refusal = checked instanceof Promise ? await checked : checked;
     if (refusal !== null) {
       if (span !== undefined) endSpan(span, { kind: 'failed', failure: refusal });
-      return sendRefusal(response, { ...refusal, id });
+      const mayHaveActed = modern.requestState === null ? 'no' : 'unknown';
+      return sendRefusal(response, { mayHaveActed, ...refusal, id });
     }
     // The client may have left during the checks, and `close` is emitted only once.
     if (response.destroyed) return;

@@ -237,7 +237,7 @@ export function sendJson(
 export interface UnnamedRefusal {
   readonly httpStatus: number;
   readonly error: JsonRpcErrorObject;
-  /** Absent if the server was asked nothing, and so has certainly not acted. */
+  /** `unknown` if it is absent: nothing was sent, but the request can be the retry of a call that has begun. */
   readonly mayHaveActed?: MayHaveActed;
 }
 
@@ -250,7 +250,7 @@ export interface Refusal extends UnnamedRefusal {
 export function refusalBody({
   id,
   error,
-  mayHaveActed = 'no',
+  mayHaveActed = 'unknown',
 }: Omit<Refusal, 'httpStatus'>): JsonObject {
   const data = { ...objectMember({ ...error }, 'data'), mayHaveActed };
   return { jsonrpc: '2.0', ...(id === null ? {} : { id }), error: { ...error, data } };
@@ -287,14 +287,14 @@ export function removedMethod(method: string): string {
 
 /**
  * Refuses a request whose JSON-RPC message was not read. Does not read the rest of the body.
- * @param mayHaveActed what is known of the effects of a request that went upstream
+ * @param mayHaveActed what is known of the effects of the request; of one that was not sent, that a retry is a POST
  */
 export function refuse(
   response: ServerResponse,
   httpStatus: number,
   message: string,
   headers: Readonly<Record<string, string>> = {},
-  mayHaveActed: MayHaveActed = 'no',
+  mayHaveActed: MayHaveActed = response.req.method === 'POST' ? 'unknown' : 'no',
 ): void {
   const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
   sendRefusal(response, { httpStatus, id: null, error: { code, message }, mayHaveActed }, headers);

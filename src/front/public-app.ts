@@ -233,6 +233,6 @@ function retriesOf(read: EdgeOptions['read']): EdgeOptions['read'] {
     }
     const error = { code: ErrorCode.invalidRequest, message: NO_SUCH_PATH };
     const id = found.type === 'request' ? found.request.id : null;
-    return { type: 'refused', refusal: { httpStatus: 404, id, error } };
+    return { type: 'refused', refusal: { httpStatus: 404, id, error, mayHaveActed: 'no' } };
   };
 }

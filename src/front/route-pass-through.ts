@@ -262,7 +262,10 @@ function sendVerdict(
   const { retryAfterMs, failure } = verdict;
   const httpStatus = verdict.type === 'stopping' ? 503 : statusOfLimit(verdict.limit);
   const isId = typeof id === 'string' || typeof id === 'number';
-  const refusal = { httpStatus, id: isId ? clientRequestId(id) : null, error: failure.error };
+  const refusal = {
+    ...{ httpStatus, id: isId ? clientRequestId(id) : null, error: failure.error },
+    mayHaveActed: 'no',
+  } as const;
   const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
   sendRefusal(reply.hijack().raw, refusal, headers);
 }

@@ -9,6 +9,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../../protocol/json.ts';
+import type { MayHaveActed } from '../../model/failures.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
 import { finalReply, LEGACY_ADVICE, type UnnamedRefusal } from '../response-writer.ts';
@@ -44,10 +45,12 @@ export function readModernRequest(
   policy: EraPolicy,
 ): ReadRequest {
   let id: ClientRequestId | null = null;
+  let mayHaveActed: MayHaveActed = 'unknown';
   try {
     const accepts = checkHttp(http);
     const body = parseBody(bytes);
     id = readId(body);
+    if (!hasState(body)) mayHaveActed = 'no';
     const standard = standardHeaders(http);
     const version = valueOf(standard.version, 'MCP-Protocol-Version');
     const era = eraOf(body, version, policy);
@@ -62,7 +65,7 @@ export function readModernRequest(
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
     const isLegacy = error instanceof LegacyRefusal;
-    return { type: 'refused', refusal: { ...error.refusal, id }, isLegacy };
+    return { type: 'refused', refusal: { mayHaveActed, ...error.refusal, id }, isLegacy };
   }
 }
 
@@ -144,6 +147,12 @@ export function eraOf(body: JsonValue, versionHeader: string | null, policy: Era
 export function hasClaim(message: JsonObject): boolean {
   const meta = objectMember(objectMember(message, 'params') ?? {}, '_meta');
   return meta !== undefined && Object.hasOwn(meta, Meta.protocolVersion);
+}
+
+/** Returns true if the message goes on with a call that has begun. */
+function hasState(message: JsonValue): boolean {
+  const params = isJsonObject(message) ? objectMember(message, 'params') : undefined;
+  return params !== undefined && Object.hasOwn(params, 'requestState');
 }
 
 function eraOfRequestWithoutClaim(

@@ -82,7 +82,7 @@ export function refusePassThrough(
   reply: FastifyReply,
   httpStatus: number,
   message: string,
-  mayHaveActed: MayHaveActed = 'no',
+  mayHaveActed?: MayHaveActed,
   headers: CallerRefusal['headers'] = {},
 ): void {
   refuse(reply.hijack().raw, httpStatus, message, headers, mayHaveActed);
@@ -94,7 +94,7 @@ export function refuseCaller(
   reply: FastifyReply,
   { httpStatus, message, headers }: CallerRefusal,
 ): void {
-  refusePassThrough(reply, httpStatus, message, 'no', headers);
+  refusePassThrough(reply, httpStatus, message, undefined, headers);
 }
 
 /**

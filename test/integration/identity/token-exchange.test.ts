@@ -148,7 +148,7 @@ describe('without a token for the server', () => {
     const token = await issuer.token('ada');
     const refused = await callTool(url, 'work', {}, bearer(token));
     expect(refused.status).toBe(status);
-    expect(refused.response.error.data.mayHaveActed).toBe('no');
+    expect(refused.response.error.data.mayHaveActed).toBe('unknown');
     expect(server.methods()).not.toContain('tools/call');
     const lines = gateway.log.named('identity.exchange_failed');
     expect(lines[0]?.['problem']).toContain(problem);

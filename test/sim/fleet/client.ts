@@ -157,7 +157,8 @@ async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome
     if (isSlow) await simulation().sleep(REST_MS);
   }
   if (response.statusCode === 401) {
-    return { type: 'failed', reason: REFUSED, mayHaveActed: undefined, isRetryable: true };
+    const { mayHaveActed } = (JSON.parse(text) as Response).error?.data ?? {};
+    return { type: 'failed', reason: REFUSED, mayHaveActed, isRetryable: true };
   }
   const isStream = String(response.headers['content-type']).startsWith('text/event-stream');
   const last = isStream
@@ -172,8 +173,8 @@ async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome
   const message = JSON.parse(last) as Response;
   const outcome = outcomeOf(message);
   if (message.id !== undefined || outcome.type !== 'failed') return outcome;
-  // The message was not read, so what the error says is of this request, and of no call that a retry continues.
-  return { ...outcome, mayHaveActed: undefined, isRetryable: response.statusCode === UNAVAILABLE };
+  // The message was not read.
+  return { ...outcome, isRetryable: response.statusCode === UNAVAILABLE };
 }
 
 function outcomeOf({ error, result = {} }: Omit<Response, 'id'>): Outcome {

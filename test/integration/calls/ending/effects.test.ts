@@ -6,8 +6,10 @@ import { describe, expect, test } from 'vitest';
 import { EFFECTS_IN_WORDS, RETRYABLE_IN_WORDS } from '../../../../src/model/failures.ts';
 import type { Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import { UNUSUAL_FAILURES } from '../../../fixtures/wire/call-failures.ts';
+import { sendRaw } from '../../../fixtures/clients/raw-http.ts';
 import { codesIn, tableWith, textOf } from '../../../unit/docs/markdown-tables.ts';
 import { SITUATIONS } from '../../../fixtures/failures/situations.ts';
+import { callBody, ground, rawCall } from '../../../fixtures/gateways/survival-testbed.ts';
 
 /** Made where nothing less than several processes or a defect of ours brings them about. */
 const ELSEWHERE: readonly (readonly [reason: string, mayHaveActed: string])[] = [
@@ -31,6 +33,10 @@ const ELSEWHERE: readonly (readonly [reason: string, mayHaveActed: string])[] = 
   ['cancelled_by_operator', 'unknown'],
   ['cancelled_by_operator', 'yes'],
 ];
+
+const NEW_CALL = callBody();
+const { params: PARAMS, ...MESSAGE } = JSON.parse(NEW_CALL);
+const RETRY = JSON.stringify({ ...MESSAGE, params: { ...PARAMS, requestState: 'sealed' } });
 
 const TABLE = tableWith(textOf('docs/operations.md'), '`data.reason`', 'Code', 'HTTP').rows.map(
   ([reason = '', code = '', http = '', said = '']) => ({
@@ -70,6 +76,26 @@ describe('a call that fails says whether the server may have acted', () => {
     expect(row?.statuses).toContain(exchanged.status);
     const { error } = exchanged.response;
     if (error !== undefined) expect(error.code).toBe(row?.code);
+  });
+
+  // Rule failures-8: A request that is refused with another status than 200 says `no` if its message was read and has no
+  // `requestState`. Else it can be the retry of a call that has begun, and says `unknown`.
+  test.each([
+    ['a new call whose header is wrong', 'no', { 'mcp-name': 'other' }, NEW_CALL],
+    ['a retry whose header is wrong', 'unknown', { 'mcp-name': 'other' }, RETRY],
+    ['a retry of another type', 'unknown', { 'content-type': 'text/plain' }, RETRY],
+    ['what is no JSON', 'unknown', {}, RETRY.slice(0, -1)],
+    [
+      'what comes from a page that may not call',
+      'unknown',
+      { origin: 'https://evil.example' },
+      RETRY,
+    ],
+  ])('%s, refused: %s', async (_what, mayHaveActed, changes, body) => {
+    const { url } = await ground();
+    const answer = await sendRaw(url, rawCall({ changes, body }));
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(JSON.parse(answer.body).error.data.mayHaveActed).toBe(mayHaveActed);
   });
 
   // Rule failures-3.
