@@ -233,7 +233,10 @@ describe('a caller with a token', () => {
     const field = await ground({ identity: identityOf(stopped.issuer), admin: true });
     const answer = await callTool(field.url, 'echo', {}, bearer(stopped.token));
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '5']);
-    expect(answer.response.error).toMatchObject({ code: -32603, data: { mayHaveActed: 'unknown' } });
+    expect(answer.response.error).toMatchObject({
+      code: -32603,
+      data: { mayHaveActed: 'unknown' },
+    });
     expect((await callTool(field.url, 'echo')).status).toBe(401);
     const ready = await fetch(`${field.gateway.adminUrl}/readyz`);
     expect([ready.status, await ready.json()]).toEqual([
