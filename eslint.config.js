@@ -103,6 +103,11 @@ export default defineConfig(
     },
   },
   {
+    // Fault tests hold whatever the code is made of.
+    files: ['test/faults/**'],
+    rules: { 'no-restricted-imports': ['error', { patterns: ['**/src/**'] }] },
+  },
+  {
     // The script of a page, which has no modules of src.
     files: ['src/ops/live/page/**'],
     rules: {

@@ -3,7 +3,7 @@
  * refused; without one the owner of a call judges its pointers, and what is refused for the clocks says so.
  */
 import { describe, expect, test } from 'vitest';
-import { systemClock, type Clock } from '../../src/lib/clock.ts';
+import { adjustableClock } from '../fixtures/hurried-clock.ts';
 import {
   answersOf,
   greeter,
@@ -166,11 +166,10 @@ test.each([
   async (_, byMs) => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
-    let offMs = 0;
-    const clock: Clock = { ...systemClock, now: () => systemClock.now() + offMs };
+    const { clock, set } = adjustableClock();
     const gateway = await testGateway(legacy.url, { clock });
     const asked = await callTool(gateway.url, 'greet');
-    offMs = byMs;
+    set(byMs);
     expect(text(await callTool(gateway.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
     expect(effects).toEqual(['Ada']);
   },

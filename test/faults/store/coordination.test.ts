@@ -1,16 +1,10 @@
 /**
  * What replicas tell each other goes through a store and a network that fail in part: a failover, a
  * Cluster, replies that get lost, replicas that do not reach each other. A call still has its effect
- * once, and what the fleet keeps of it is small and goes by itself.
+ * once, and what the fleet keeps of it goes by itself.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
-import { systemClock } from '../../../src/lib/clock.ts';
-import { RedisDirectory } from '../../../src/replicas/directory/redis-directory.ts';
-import { sealOutcome } from '../../../src/calls/sealed-outcome.ts';
-import { createKeyRing } from '../../../src/seal/key-ring.ts';
-import { callId } from '../../../src/protocol/ids.ts';
 import {
   answersOf,
   greeter,
@@ -113,46 +107,6 @@ describe('what the store holds', { tags: ['redis'] }, () => {
     const others = keys.filter((key) => !ofHomes.includes(key) && !key.includes('{greeting:'));
     expect(others).toEqual([expect.stringMatching(/:lease$/)]);
   });
-
-  test(
-    'of ten thousand calls is little more than their outcomes, and expires by itself',
-    { tags: ['long'] },
-    async () => {
-      const redis = await redisServer();
-      const directory = new RedisDirectory({
-        redis: { mode: 'single', url: redis.url, commandTimeoutMs: 5_000 },
-        audience: 'fleet',
-        ring: createKeyRing([{ kid: 'a', secret: randomBytes(32) }], 'lease'),
-        owner: { id: 'one', instance: randomUUID(), address: 'http://10.0.0.1:8081' },
-        clock: systemClock,
-        random: Math.random,
-      });
-      stopAfterTest(() => directory.close());
-      await directory.start(10_000);
-      const answer = { kind: 'result', result: { content: 'x'.repeat(1_000) } } as const;
-      const retry = { round: 1, answersDigest: 'd'.repeat(43), reply: answer };
-      let sealedBytes = 0;
-      const keep = async () => {
-        const call = callId(randomBytes(16).toString('base64url'));
-        const sealed = sealOutcome(randomBytes(32), call, retry);
-        sealedBytes = sealed.byteLength;
-        await directory.claim(call, 60_000);
-        await directory.keep(call, sealed, 60_000);
-      };
-      for (let left = 10_000; left > 0; left -= 500)
-        await Promise.all(Array.from({ length: 500 }, keep));
-      const store = overseer(redis);
-      const keys = await store.keys('mrtr:*');
-      expect(keys).toHaveLength(3 * 10_000 + 1);
-      const looks = store.pipeline();
-      for (const key of keys) looks.pttl(key).memory('USAGE', key);
-      const replies = ((await looks.exec()) ?? []).map(([, reply]) => Number(reply));
-      expect(Math.min(...replies), 'no key stays for ever').toBeGreaterThan(0);
-      const bytes = replies.filter((_, index) => index % 2 === 1).reduce((sum, each) => sum + each);
-      // Beside the outcome: a claim, its fencing token, and what three keys take by themselves.
-      expect(bytes / 10_000).toBeLessThan(1.3 * sealedBytes + 800);
-    },
-  );
 });
 
 describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
