@@ -20,7 +20,7 @@ export type Claim =
 /** The part of the directory that the workers of one gateway have without Redis. */
 export type ClaimStore = Pick<
   Directory,
-  'term' | 'claim' | 'keep' | 'kept' | 'forget' | 'requireComplete'
+  'up' | 'term' | 'claim' | 'keep' | 'kept' | 'forget' | 'requireComplete'
 > & {
   release(id: Claimable, fencingToken: number): Promise<void>;
 };

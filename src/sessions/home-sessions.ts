@@ -162,10 +162,13 @@ export class HomeSessions {
     this.#isHandedOver = true;
   }
 
-  /** Another process has the home: it needs the standalone stream, which a listener would keep here. */
+  /** Another process has the home: it needs the standalone streams, and listeners hear nothing here any more. */
   lost(): void {
     this.handOver();
-    if (this.#current !== null) leaveListeners(this.#current);
+    for (const entry of [...this.#all]) {
+      entry.session.closeStandaloneStream();
+      leaveListeners(entry);
+    }
   }
 
   /** The session is no longer the current one. Calls that use it can finish. */

@@ -147,7 +147,7 @@ export class Home {
     this.#checkIdle();
   }
 
-  /** Another process has the home. Calls that use the session here can finish. */
+  /** Another process has the home: what uses its sessions here can finish, and hears nothing that belongs to no call. */
   lost(): void {
     this.#sessions.lost();
     this.#checkIdle();

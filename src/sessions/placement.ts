@@ -106,6 +106,20 @@ export class HomePlacement {
     return term !== null && term === this.#options.store.term;
   }
 
+  /**
+   * Finds out whether a home is still here, if another process can have taken it over meanwhile: a process that hung does not know.
+   * While the store cannot be reached, it is.
+   * @returns `null` at once if nothing has to be found out
+   */
+  stillHere(key: string): Promise<boolean> | null {
+    const held = this.#held.get(key);
+    if (held === undefined || !this.#options.store.up || this.isConfirmed(key)) return null;
+    return this.#renew(key, held).then(
+      () => this.isHere(key),
+      () => this.isHere(key),
+    );
+  }
+
   /** Claims a home for this process, unless another live one has it. @throws DirectoryUnavailable */
   claim(key: string): Promise<HomeClaim> {
     const running = this.#claiming.get(key);
@@ -247,7 +261,9 @@ export class HomePlacement {
       }
       return;
     }
-    if (claim.type === 'claimed') {
+    // In a store that loses nothing, a higher token says that another process had the home meanwhile.
+    const wasElsewhere = claim.type === 'claimed' && claim.fencingToken > held.fencingToken;
+    if (claim.type === 'claimed' && !wasElsewhere) {
       held.fencingToken = claim.fencingToken;
       held.term = term;
       this.#listener.claimed(key);
@@ -255,6 +271,7 @@ export class HomePlacement {
       return;
     }
     this.#held.delete(key);
+    if (wasElsewhere) void store.release(held.id, claim.fencingToken).catch(() => {});
     this.#listener.lost(key);
   }
 

@@ -40,6 +40,8 @@ export class SessionPool {
   readonly #sharing: Sharing;
   readonly #permits: Permits;
   readonly #homes = new ReleasingMap<string, Home>();
+  /** Homes that another process has taken over, while something uses them here. */
+  readonly #former = new Set<Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
   readonly #exclusive: ExclusiveSessions;
@@ -81,7 +83,7 @@ export class SessionPool {
     this.#placement = options.placement ?? null;
     this.#placement?.listen({
       claimed: (key) => this.#homes.get(key)?.claimed(),
-      lost: (key) => this.#homes.get(key)?.lost(),
+      lost: (key) => this.#lost(key),
     });
   }
 
@@ -235,7 +237,7 @@ export class SessionPool {
     // No call runs any more. Another process can go on with the sessions.
     this.handOver();
     this.#placement?.close();
-    for (const home of [...this.#homes.values()]) home.close();
+    for (const home of [...this.#homes.values(), ...this.#former]) home.close();
     this.#exclusive.close();
     await Promise.all([this.#single.close(), this.#shared.close()]);
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
@@ -245,7 +247,10 @@ export class SessionPool {
   #holderOf(owner: SessionOwner, home: HomeName | null): Promise<PointerOwner | null> | null {
     const placement = this.#placement;
     if (placement === null || home === null || this.#upstream.detector.broadcasts) return null;
-    return placement.isHere(home.key) ? null : this.#claimHome(placement, owner, home);
+    if (!placement.isHere(home.key)) return this.#claimHome(placement, owner, home);
+    const still = placement.stillHere(home.key);
+    if (still === null) return null;
+    return still.then((isHere) => (isHere ? null : this.#claimHome(placement, owner, home)));
   }
 
   #homeOf(owner: SessionOwner, { key, concurrency }: HomeName): Home {
@@ -255,7 +260,7 @@ export class SessionPool {
     const placement = this.#placement;
     const hasLostState = this.#untold.has(key);
     this.#untold.delete(key);
-    const home = new Home({
+    const home: Home = new Home({
       ...this.#permitOptions(),
       key,
       hasLostState,
@@ -266,11 +271,13 @@ export class SessionPool {
       askers: this.#askers,
       clock: this.#clock,
       isRetired: () => this.#isRetired,
-      isConfirmed: placement === null ? null : () => placement.isConfirmed(key),
+      isConfirmed:
+        placement === null ? null : () => !this.#former.has(home) && placement.isConfirmed(key),
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
       onSession: (point) => placement?.keep(key, point),
       onEmpty: (isSessionLeft, isUntold) => {
+        if (this.#former.delete(home)) return;
         this.#homes.delete(key);
         if (isUntold) this.#untold.set(key, true);
         placement?.giveUp(key, isSessionLeft);
@@ -279,6 +286,15 @@ export class SessionPool {
     this.#homes.set(key, home);
     if (this.#isStopping && placement?.hasSuccessor === true) home.handOver();
     return home;
+  }
+
+  /** Another process has the home now. What runs here goes on, and is no part of the home if that comes back. */
+  #lost(key: string): void {
+    const home = this.#homes.get(key);
+    if (home === undefined) return;
+    this.#homes.delete(key);
+    this.#former.add(home);
+    home.lost();
   }
 
   #permitOptions(): PermitOptions {

@@ -107,6 +107,7 @@ export class RemoteClaims implements ClaimStore {
   readonly #clock: Clock;
   readonly #send: (request: number, claim: ClaimRequest) => void;
   readonly #waiting = new Map<number, (reply: ClaimReply) => void>();
+  readonly up = true;
   /** A claim ends with its process. */
   readonly term = 1;
   #lastRequest = 0;

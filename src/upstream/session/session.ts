@@ -252,6 +252,11 @@ export class Session extends SessionState {
     await this.transport.openStandaloneStream(headers, 'once');
   }
 
+  /** Leaves the standalone stream to another process. */
+  closeStandaloneStream(): void {
+    this.transport.closeStandaloneStream?.();
+  }
+
   /**
    * Prepares the session for its next use: asks what the server says of itself, if that is not known, and waits a moment for the
    * standalone stream, if that broke or was taken over. The session is used without either if need be.

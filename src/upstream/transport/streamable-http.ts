@@ -143,6 +143,10 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     }
   }
 
+  closeStandaloneStream(): void {
+    this.#standalone.close();
+  }
+
   openStandaloneStream(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean> {
     return this.#standalone.open(headers, wait);
   }

@@ -121,6 +121,8 @@ export interface Transport {
    * @returns true at once if it is open; false if the server does not offer the stream, or does not open it in time
    */
   openStandaloneStream(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean>;
+  /** Closes that stream for good. Absent where there is one stream for everything. */
+  closeStandaloneStream?(): void;
   /**
    * True if the server has taken the GET of that stream and refused nothing, and lets the head of its response wait.
    * Servers of the Java SDK send it with the first message.

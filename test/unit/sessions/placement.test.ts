@@ -82,6 +82,9 @@ function withStore() {
     take();
   };
   const store: ClaimStore = {
+    get up() {
+      return !state.isAway;
+    },
     get term() {
       return state.term;
     },
@@ -252,6 +255,54 @@ test('a home whose holder may have lost its lease is confirmed again once it is 
   await placement.claimAgain();
   expect(placement.isConfirmed('ada')).toBe(true);
   expect(claimed).toEqual(['ada', 'ada']);
+});
+
+/** A process that has a home, and whose lease has been over for a moment. */
+async function afterItsLease() {
+  const { placementOf, ...stored } = withStore();
+  const placement = placementOf();
+  const lost: string[] = [];
+  placement.listen({ claimed: () => {}, lost: (key) => lost.push(key) });
+  await placement.claim('ada');
+  stored.state.term = null;
+  return { ...stored, placement, lost };
+}
+
+// Rule questions-11: A process whose lease was over asks the store whether it still has a home before it begins a call
+// there. A home that another process had meanwhile does not come back: what runs here goes on, no question that names no
+// call is shown in it, and the stream for such questions is left to the other process.
+test('a process whose lease was over asks the store before it uses a home', async () => {
+  const { placement, state, lost } = await afterItsLease();
+  expect(await placement.stillHere('ada')).toBe(true);
+  state.term = 2;
+  expect(await placement.stillHere('ada')).toBe(true);
+  // Now that is certain.
+  expect(placement.stillHere('ada')).toBeNull();
+  expect(placement.stillHere('bob')).toBeNull();
+  expect(lost).toEqual([]);
+});
+
+// Rule questions-11.
+test('a home that another process had meanwhile is not here any more, although it is free again', async () => {
+  const { placement, state, claimed, lost } = await afterItsLease();
+  claimed.clear();
+  state.nextFencingToken += 1;
+  expect(await placement.stillHere('ada')).toBe(false);
+  expect([placement.isHere('ada'), placement.isConfirmed('ada'), lost]).toEqual([
+    false,
+    false,
+    ['ada'],
+  ]);
+  await settled();
+  expect(claimed.size).toBe(0);
+});
+
+// Rule questions-11.
+test('while the store cannot be reached, a home is used without asking', async () => {
+  const { placement, state } = await afterItsLease();
+  state.isAway = true;
+  expect(placement.stillHere('ada')).toBeNull();
+  expect(placement.isHere('ada')).toBe(true);
 });
 
 // Rule questions-10.

@@ -33,7 +33,7 @@ function memoryStore() {
   const kept = new Map<Keepable, Uint8Array>();
   const claims = new Set<Claimable>();
   const store: ClaimStore = {
-    term: 1,
+    ...{ up: true, term: 1 },
     claim: async (id) => {
       claims.add(id);
       return { type: 'claimed', fencingToken: 1 };

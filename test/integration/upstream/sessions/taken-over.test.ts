@@ -33,7 +33,7 @@ const POINT = {
 /** The homes of a process that gets each one that it claims, with the session of the process before. */
 function placementOf(some: Partial<HomePlacement>): HomePlacement {
   const placement: Partial<HomePlacement> = {
-    ...{ isHere: () => false, isConfirmed: () => true },
+    ...{ isHere: () => false, isConfirmed: () => true, stillHere: () => null },
     claim: async () => ({ type: 'here', session: POINT }),
     ...{ giveUp: () => {}, keep: () => {}, listen: () => {}, close: () => {} },
     ...some,
@@ -261,4 +261,61 @@ describe('a call that is resumed by the process that has claimed its home', () =
     await settle();
     expect(questions()).toEqual(['own']);
   });
+});
+
+// Rule questions-11.
+test('a home that comes back has nothing of what ran before another process had it', async () => {
+  const streams: Stream[] = [];
+  const ended: string[] = [];
+  const server = await legacyServer(
+    ({ body }, response) => {
+      const stream = eventStream(response);
+      if (body.method !== 'tools/call') return void response.end();
+      streams.push(stream);
+    },
+    {
+      onGet: (_received, response) => {
+        response.on('close', () => ended.push('standalone'));
+        eventStream(response);
+      },
+    },
+  );
+  let lose = (_key: string) => {};
+  const isHere = { now: false };
+  const placement = placementOf({
+    isHere: () => isHere.now,
+    claim: async () => {
+      isHere.now = true;
+      return { type: 'here', session: null };
+    },
+    listen: ({ lost }) => void (lose = lost),
+  });
+  const clock = new ManualClock();
+  const upstream = upstreamOf(server, {}, clock);
+  const pool = new SessionPool(
+    upstream,
+    { ...POOL_OPTIONS, concurrency: 'auto', placement },
+    clock,
+  );
+  closeAfterTest(() => pool.close());
+  await pool.holderOf(ADA);
+  const former = await pool.lease(ADA, ANY);
+  expect(former.session.questions.knowsAllCalls()).toBe(true);
+  let replaced = 0;
+  const listening = await pool.leaseToListen(ADA, () => (replaced += 1));
+  isHere.now = false;
+  lose(HOME);
+  expect([former.session.questions.knowsAllCalls(), replaced]).toEqual([false, 1]);
+  await turnsUntil(() => ended.length === 1);
+  listening.giveBack();
+  await pool.holderOf(ADA);
+  const next = await pool.lease(ADA, ANY);
+  expect(next.session).not.toBe(former.session);
+  expect([former, next].map(({ session }) => session.questions.knowsAllCalls())).toEqual([
+    false,
+    true,
+  ]);
+  former.giveBack(true);
+  next.giveBack(true);
+  expect(pool.hasHome(HOME)).toBe(true);
 });
