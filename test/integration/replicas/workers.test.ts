@@ -121,10 +121,10 @@ test('the gateway is ready while a worker is replaced, and not healthy while one
 });
 
 test('limits count the calls of all workers', async () => {
-  const limits = { maxParkedCalls: 12, maxParkedCallsPerPrincipal: 12 };
+  const limits = { maxParkedCalls: 20, maxParkedCallsPerPrincipal: 20 };
   const { gateway } = await twoWorkers({ config: { limits } });
   const asked: Exchanged[] = [];
-  for (let times = 0; times < 12; times += 1) {
+  for (let times = 0; times < 20; times += 1) {
     asked.push(await call(gateway));
     // The delay after which a worker knows the counts of the others.
     await sleep(100);
