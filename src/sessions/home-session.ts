@@ -2,6 +2,7 @@
 import type { Clock } from '../lib/clock.ts';
 import type { LruMap } from '../lib/containers.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
+import type { SessionQuestions } from '../upstream/session/questions/session-questions.ts';
 import type { Permit, PermittedSession } from './permits.ts';
 
 export interface LeftCallsOptions {
@@ -65,5 +66,7 @@ export interface DisconnectedSession {
   readonly permit: Permit | null;
   readonly left: LeftCalls;
   readonly hasServed: boolean;
+  /** What was known of its calls here; `null` if the home had the session in another process. */
+  readonly questions: SessionQuestions | null;
   readonly isInherited: boolean;
 }

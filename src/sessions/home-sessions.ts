@@ -149,7 +149,14 @@ export class HomeSessions {
   /** Takes the session that the home had in another process for its own. */
   inherit(point: SessionPoint): void {
     const left = new LeftCalls(this.#options);
-    this.#disconnected = { point, permit: null, left, hasServed: true, isInherited: true };
+    this.#disconnected = {
+      point,
+      permit: null,
+      left,
+      hasServed: true,
+      questions: null,
+      isInherited: true,
+    };
   }
 
   /** The home is here from now on: what its sessions were asked meanwhile can be told to be a call's. */
@@ -203,7 +210,8 @@ export class HomeSessions {
     session.leave();
     if (point === null || this.#isClosed) return permit.free();
     const isInherited = this.#disconnected?.isInherited === true;
-    this.#disconnected = { point, permit, left, hasServed, isInherited };
+    const { questions } = session;
+    this.#disconnected = { point, permit, left, hasServed, questions, isInherited };
   }
 
   /** Makes the current session, which no call used, an earlier one. */
@@ -272,13 +280,16 @@ export class HomeSessions {
    */
   async #reconnect(owner: SessionOwner, disconnected: DisconnectedSession): Promise<HomeSession> {
     const { permits, principal } = this.#options;
-    const { point, permit, left, hasServed, isInherited } = disconnected;
+    const { point, permit, left, hasServed, questions, isInherited } = disconnected;
     this.#disconnected = null;
     permit?.used();
     try {
-      const entry = await this.#once(point, async () =>
-        this.#adopted(owner, point, permit ?? (await permits.take(principal)), left),
-      );
+      const entry = await this.#once(point, async () => {
+        const taken = permit ?? (await permits.take(principal));
+        const adopted = await this.#adopted(owner, point, taken, left);
+        if (questions !== null) adopted.session.questions.goOnAfter(questions);
+        return adopted;
+      });
       entry.hasServed ||= hasServed;
       if (isInherited) entry.adopted = 'home';
       return entry;

@@ -81,6 +81,8 @@ export class SessionCall implements RequestExchange {
   #isAccepted = false;
   #expectation: Timer | null = null;
   isOver = false;
+  /** Set if the call was left while it waits for an answer, which its client can still give where it is resumed. */
+  isLeft = false;
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
   #asksUntilMs = 0;
@@ -243,6 +245,7 @@ export class SessionCall implements RequestExchange {
   }
 
   abandon(): void {
+    this.isLeft = !this.isOver && !this.isCancelled && this.#waiting > 0;
     this.#host.endCall(this.id);
     this.#host.transport.abandon(this.id);
   }

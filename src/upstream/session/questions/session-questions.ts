@@ -49,9 +49,9 @@ export class SessionQuestions {
   readonly #options: SessionQuestionsOptions;
   /** Whether no other process may have calls in the session. Whoever has the session can set it. */
   knowsAllCalls: () => boolean = () => true;
-  readonly #unfinished: UnfinishedCalls;
+  #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
-  readonly #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
+  #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
   readonly #repeated: RepeatedQuestions;
   /** What the server asks on streams that name no call; `null` until it does. */
   #uncorrelated: UncorrelatedQuestions | null = null;
@@ -176,6 +176,13 @@ export class SessionQuestions {
     }
   }
 
+  /** The session was let go of here, and is taken up again. A call that was left waits for its answer, and asks nothing meanwhile. */
+  goOnAfter(former: SessionQuestions): void {
+    this.#unfinished = former.#unfinished;
+    this.#ended = former.#ended;
+    this.#unfinished.forgetLeft();
+  }
+
   callCancelled(call: SessionCall): void {
     this.#uncorrelated?.roots.cancelled(call);
   }
@@ -245,9 +252,12 @@ export class SessionQuestions {
 }
 
 /** A call, as far as it matters here. */
-type UnfinishedCall = Pick<SessionCall, 'id' | 'wasStopped' | 'mayHaveGivenUp' | 'isSilent'>;
+type UnfinishedCall = Pick<
+  SessionCall,
+  'id' | 'wasStopped' | 'mayHaveGivenUp' | 'isSilent' | 'isLeft'
+>;
 
-const UNKNOWN_CALL = { wasStopped: true, mayHaveGivenUp: true, isSilent: false };
+const UNKNOWN_CALL = { wasStopped: true, mayHaveGivenUp: true, isSilent: false, isLeft: false };
 
 /** As `STOPPED_CALL_MS`, for a call that the server was not told to stop, or that waits for an answer. */
 const UNFINISHED_CALL_MS = 600_000;
@@ -310,6 +320,10 @@ class UnfinishedCalls {
   get overInMs(): number {
     const leftMs = [...this.#calls.values()].map((entry) => this.#leftMs(entry));
     return Math.max(0, ...leftMs);
+  }
+
+  forgetLeft(): void {
+    for (const [id, { call }] of this.#calls) if (call.isLeft) this.#calls.delete(id);
   }
 
   #set(entry: UnfinishedEntry): void {

@@ -1,6 +1,8 @@
 /** Calls that are continued at the same time in a session that the process before had opened for their caller. */
 import { describe, expect, test, vi } from 'vitest';
 import { sessionId, upstreamRequestId } from '../../../../src/protocol/ids.ts';
+import type { CallExchange } from '../../../../src/upstream/session/call-exchange.ts';
+import type { Lease } from '../../../../src/sessions/lease.ts';
 import { Sharing } from '../../../../src/sessions/session-owner.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
 import type { HomeClaim, HomePlacement } from '../../../../src/sessions/placement.ts';
@@ -20,7 +22,21 @@ import {
   settled,
   type Stream,
 } from '../../../fixtures/servers/session-stage.ts';
-import { closeAfterTest, Heard, upstreamOf } from '../../../fixtures/servers/upstream-testbed.ts';
+import {
+  call,
+  closeAfterTest,
+  Heard,
+  upstreamOf,
+  reply,
+} from '../../../fixtures/servers/upstream-testbed.ts';
+
+interface StartedCall {
+  readonly lease: Lease;
+  readonly heard: Heard;
+  readonly exchange: CallExchange;
+  /** Sends a message on the stream of the call. */
+  readonly send: (message: object) => void;
+}
 
 /** The key of the home of Ada. */
 const HOME = new Sharing({ ...POOL_OPTIONS, concurrency: 'auto' }).homeFor(ADA)?.key ?? '';
@@ -318,4 +334,81 @@ test('a home that comes back has nothing of what ran before another process had 
   former.giveBack(true);
   next.giveBack(true);
   expect(pool.hasHome(HOME)).toBe(true);
+});
+
+describe('a call in a session that was let go of here and is taken up again', () => {
+  /** A call that is left, so that nothing here is connected to the session; and what is done before, and just before it is left. */
+  async function takenUp({
+    before = async () => {},
+    beforeItIsLeft = async () => {},
+  }: {
+    before?: (first: StartedCall) => Promise<void>;
+    beforeItIsLeft?: (left: StartedCall) => Promise<void>;
+  }) {
+    const streams = new Map<unknown, Stream>();
+    const standalones: Stream[] = [];
+    const server = await legacyServer(
+      ({ body }, response) => void streams.set(body.id, eventStream(response)),
+      { onGet: (_received, response) => void standalones.push(eventStream(response)) },
+    );
+    const clock = new ManualClock();
+    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
+    const pool = new SessionPool(upstream, { ...POOL_OPTIONS, concurrency: 'auto' }, clock);
+    closeAfterTest(() => pool.close());
+    const start = async (): Promise<StartedCall> => {
+      const lease = await pool.lease(ADA, ANY);
+      const { heard, exchange } = call(lease.session);
+      await exchange.accepted;
+      const send = (message: object) =>
+        streams.get(exchange.id)?.send({ jsonrpc: '2.0', ...message });
+      return { lease, heard, exchange, send };
+    };
+    const first = await start();
+    await before(first);
+    first.exchange.abandon();
+    first.lease.giveBack(false);
+    const left = await start();
+    await beforeItIsLeft(left);
+    left.exchange.abandon();
+    left.lease.leave();
+    const next = await start();
+    expect(next.lease.session.id).toBe(left.lease.session.id);
+    const send = (message: object) => standalones.at(-1)?.send({ jsonrpc: '2.0', ...message });
+    send({ id: 'beside', ...ELICITATION });
+    await settled({ server, send });
+    next.lease.giveBack(false);
+    return next.heard.events.flatMap(([name, id]) => (name === 'asked' ? [id] : []));
+  }
+
+  const ends = async ({ heard, send, exchange }: StartedCall) => {
+    send(reply(exchange.id));
+    await heard.until('replied');
+  };
+  const waits = async ({ heard, send }: StartedCall) => {
+    send({ id: 'first', ...ELICITATION });
+    await heard.until('asked');
+  };
+
+  // Rule concurrent-14: What is known of the calls of a session stays known when nothing here uses it for a while. A call that
+  // was left while it waits for an answer does not count until it is resumed.
+  test('is not asked what one can have asked that was cancelled before', async () => {
+    const asked = await takenUp({
+      before: async ({ exchange }) => {
+        await exchange.cancel('the client left', {});
+      },
+      beforeItIsLeft: waits,
+    });
+    expect(asked).toEqual([]);
+  });
+
+  // Rule concurrent-14.
+  test('is not asked what one can have asked that was left while it worked', async () => {
+    expect(await takenUp({ before: ends })).toEqual([]);
+  });
+
+  // Rule concurrent-14.
+  test('is asked its own while one that was left waits for an answer', async () => {
+    const asked = await takenUp({ before: ends, beforeItIsLeft: waits });
+    expect(asked).toEqual(['beside']);
+  });
 });
