@@ -87,7 +87,8 @@ function configOf({ keys, maxRounds, hasThirdRoute }: Settings, url: string, red
   const common = {
     // Short, so that what can be left behind is left behind during the soak.
     sessions: { idleTimeout: '15s' },
-    parking: { ttl: '15s', callTtl: '30s', maxRounds },
+    // A question is held for 30 s, and what becomes of it has to be told.
+    parking: { ttl: '15s', callTtl: '45s', maxRounds },
     tasks: { promote: 'never' },
     limits: { ratePerPrincipal: '1000/s' },
   };
