@@ -47,7 +47,7 @@ export function callersOf(
     const caller = {
       ...callerOf(request.headers, verdict.principal, options),
       ...(address !== undefined && { address }),
-      ...(verdict.leftMs !== undefined && { tokenLeftMs: verdict.leftMs }),
+      untilRefused: (end: () => void) => identity.untilRefused(request, end),
     };
     if (caller.kind !== 'anonymous') return caller;
     const reason = whyNotLocal(request);

@@ -4,7 +4,8 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv6 } from 'node:net';
-import type { Clock } from '../lib/clock.ts';
+import { inBackground } from '../lib/background.ts';
+import type { Clock, Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import { ANONYMOUS_KEY, callerKindOf, CREDENTIALS_PREFIX, type Caller } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
@@ -29,8 +30,11 @@ export type IdentitySource =
 
 /** What the identity source says of the caller of a request. */
 export type IdentityVerdict =
-  /** `principal`: `null` if the source names nobody and need not. `leftMs`: how long the token is valid yet that names it. */
-  | { readonly kind: 'known'; readonly principal: string | null; readonly leftMs?: number }
+  /**
+   * `principal`: `null` if the source names nobody and need not. `overAtMs`: when the token is over that names it, in ms of
+   * `Clock.elapsed`.
+   */
+  | { readonly kind: 'known'; readonly principal: string | null; readonly overAtMs?: number }
   | { readonly kind: 'no-header' | 'no-token' }
   | Exclude<TokenVerdict, { readonly kind: 'valid' }>;
 
@@ -40,6 +44,16 @@ export interface IdentityOptions {
   readonly trustedProxies: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
+}
+
+/** What goes on for a caller after its request was let in, such as a stream. */
+interface Ongoing {
+  readonly request: IncomingMessage;
+  readonly principal: string | null;
+  readonly end: () => void;
+  /** Until the token is over; `null` without one. */
+  timer: Timer | null;
+  isOver: boolean;
 }
 
 const NOBODY: IdentityVerdict = { kind: 'known', principal: null };
@@ -52,6 +66,9 @@ export class Identity {
   readonly #refusals = new Map<string, (expected: string) => void>();
   /** What was found by a token, or by an address, which is unknown once the connection is closed. */
   readonly #verdicts = new WeakMap<IncomingMessage, IdentityVerdict>();
+  readonly #ongoing = new Set<Ongoing>();
+  /** What identifies callers in place of this one. */
+  #next: Identity | null = null;
 
   constructor(options: IdentityOptions) {
     const { identity, clock, log, trustedProxies } = options;
@@ -74,6 +91,58 @@ export class Identity {
 
   close(): void {
     this.#keys?.close();
+  }
+
+  /** Has another one identify callers from here on. What goes on for those whom it refuses, or names otherwise, ends. */
+  replaceBy(next: Identity): void {
+    this.close();
+    this.#next = next;
+    const ongoing = [...this.#ongoing];
+    this.#ongoing.clear();
+    for (const one of ongoing) this.#watch(one);
+  }
+
+  /**
+   * Ends what goes on for the caller of a request that was identified, as soon as its token is over or a later configuration
+   * refuses it.
+   * @returns a function to call when it is over anyway
+   */
+  untilRefused(request: IncomingMessage, end: () => void): () => void {
+    const principal = this.principalOf(request);
+    const ongoing: Ongoing = { request, principal, end, timer: null, isOver: false };
+    this.#watch(ongoing);
+    return () => {
+      ongoing.isOver = true;
+      ongoing.timer?.cancel();
+      this.#forget(ongoing);
+    };
+  }
+
+  #watch(ongoing: Ongoing): void {
+    ongoing.timer?.cancel();
+    ongoing.timer = null;
+    if (this.#next !== null) return inBackground(this.#next.#watchIfKnown(ongoing));
+    this.#ongoing.add(ongoing);
+    const verdict = this.#verdictOf(ongoing.request);
+    if (verdict?.kind !== 'known' || verdict.overAtMs === undefined) return;
+    const { clock } = this.#options;
+    ongoing.timer = clock.setTimer(Math.max(0, verdict.overAtMs - clock.elapsed()), () => {
+      this.#ongoing.delete(ongoing);
+      ongoing.end();
+    });
+  }
+
+  async #watchIfKnown(ongoing: Ongoing): Promise<void> {
+    const verdict = await this.identify(ongoing.request);
+    if (ongoing.isOver) return;
+    if (verdict.kind === 'known' && verdict.principal === ongoing.principal) this.#watch(ongoing);
+    else ongoing.end();
+  }
+
+  /** Forgets it, whichever one watches it now. */
+  #forget(ongoing: Ongoing): void {
+    this.#ongoing.delete(ongoing);
+    if (this.#next !== null) this.#next.#forget(ongoing);
   }
 
   /** Identifies the caller of a request, once for each request. Only a token takes time. Never rejects. */
@@ -137,7 +206,8 @@ export class Identity {
     if (authorization === undefined && identity.mode === 'optional') return NOBODY;
     const token = bearerTokenOf(authorization);
     if (token === null || this.#keys === null) return { kind: 'no-token' };
-    const verdict = await verifyToken(token, identity, this.#keys, this.#options.clock);
+    const { clock } = this.#options;
+    const verdict = await verifyToken(token, identity, this.#keys, clock);
     if (verdict.kind === 'invalid') {
       const { problem, expected } = verdict;
       this.#logRefusal(problem, expected);
@@ -145,7 +215,9 @@ export class Identity {
       const expected = `identity.requiredScopes: ${identity.requiredScopes.join(', ')}`;
       this.#logRefusal('it lacks a scope', expected);
     }
-    return verdict.kind === 'valid' ? { ...verdict, kind: 'known' } : verdict;
+    if (verdict.kind !== 'valid') return verdict;
+    const { principal, leftMs } = verdict;
+    return { kind: 'known', principal, overAtMs: clock.elapsed() + leftMs };
   }
 
   /** @param problem one of few, which hold nothing of a request */

@@ -175,6 +175,7 @@ export class Listener {
   readonly #waiting = new Map<string, Notification>();
   #acknowledged: NotificationFilter | null = null;
   #over = false;
+  #reason: string | null = null;
 
   /** @param taskIds of the tasks that it follows */
   constructor(
@@ -197,6 +198,11 @@ export class Listener {
   /** The acknowledged filter, or `null` before the acknowledgement. */
   get acknowledged(): NotificationFilter | null {
     return this.#acknowledged;
+  }
+
+  /** Why it has ended, for the client; `null` if there is nothing to say. */
+  get reason(): string | null {
+    return this.#reason;
   }
 
   get over(): boolean {
@@ -238,8 +244,12 @@ export class Listener {
     for (const { method, params } of everythingIn(this.#acknowledged)) this.hear(method, params);
   }
 
-  /** Ends the listener: it sends nothing more, and `ended` resolves. */
-  end(): void {
+  /**
+   * Ends the listener: it sends nothing more, and `ended` resolves.
+   * @param reason for the client
+   */
+  end(reason: string | null = null): void {
+    if (!this.#over) this.#reason = reason;
     this.#over = true;
     this.#waiting.clear();
     this.#end();

@@ -3,7 +3,7 @@
  * stays until its client leaves or the gateway ends it with a result.
  */
 import { inBackground } from '../lib/background.ts';
-import type { Clock, Timer } from '../lib/clock.ts';
+import type { Clock } from '../lib/clock.ts';
 import { requestFailure, STOPPING_FOR_REQUEST, TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Failure, Waiter } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
@@ -83,7 +83,8 @@ export class Subscriptions {
     const filter = readFilter(request.params, maxResourcesPerListener);
     const listener = new Listener(id, filter, waiter, tasks);
     this.#listeners.add(listener);
-    const expiry = this.#endWithToken(request, listener);
+    // The client listens again with another token.
+    const forget = request.caller.untilRefused?.(() => listener.end(REFUSED_CALLER));
     const stream = this.#options.pool.canListen ? this.#streamFor(request) : null;
     try {
       // Nothing can be heard where the server has one session, which its callers take turns to have.
@@ -95,13 +96,13 @@ export class Subscriptions {
       // No notification can follow, so the listener needs no stream.
       if (isEmpty(acknowledged)) stream?.leave(listener);
       await listener.ended;
-      return endResult(id, serverInfo);
+      return endResult(id, serverInfo, listener.reason);
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
       this.#report(failure);
       return { kind: 'failed', failure: failureOfRequest(failure) };
     } finally {
-      expiry?.cancel();
+      forget?.();
       this.#listeners.delete(listener);
       stream?.leave(listener);
     }
@@ -124,13 +125,6 @@ export class Subscriptions {
     // Without the task in its acknowledgement, the client would hear nothing of it, although it may be there.
     const unsure = known.find((one) => typeof one === 'object');
     return unsure ?? ids.filter((_, index) => known[index] === true);
-  }
-
-  /** Whose token is over hears nothing more: the client listens again with another one. */
-  #endWithToken({ caller }: EdgeRequest, listener: Listener): Timer | null {
-    const { tokenLeftMs } = caller;
-    if (tokenLeftMs === undefined) return null;
-    return this.#options.clock.setTimer(tokenLeftMs, () => listener.end());
   }
 
   #follow(request: EdgeRequest, taskId: string, listener: Listener): void {
@@ -171,9 +165,20 @@ async function join(stream: SharedStream, listener: Listener): Promise<JsonObjec
   return Promise.race([joining, listener.ended.then(() => null)]);
 }
 
-/** Builds the result that ends a subscription (subscriptions, "Graceful Closure"). */
-function endResult(id: ClientRequestId, serverInfo: JsonObject | null): CallReply {
-  const meta = metaMember({ [Meta.subscriptionId]: id }, serverInfo);
+/** Why a listener ends whose caller would be refused now. */
+const REFUSED_CALLER = 'token_not_valid';
+
+/**
+ * Builds the result that ends a subscription (subscriptions, "Graceful Closure").
+ * @param reason why; `null` if there is none that the client could do something about
+ */
+function endResult(
+  id: ClientRequestId,
+  serverInfo: JsonObject | null,
+  reason: string | null,
+): CallReply {
+  const own = { [Meta.subscriptionId]: id, ...(reason !== null && { [Meta.reason]: reason }) };
+  const meta = metaMember(own, serverInfo);
   return { kind: 'result', result: { resultType: 'complete', ...meta } };
 }
 

@@ -134,7 +134,7 @@ export class Generations {
     this.#listener.serve(next.app.serve);
     if (earlier === null) return;
     earlier.app.retire();
-    if (earlier.identity !== next.identity) earlier.identity.close();
+    if (earlier.identity !== next.identity) earlier.identity.replaceBy(next.identity);
     for (const route of earlier.routes) if (!next.routes.includes(route)) this.#leave(route);
     // One can have ended while the generation was prepared.
     for (const route of next.former) if (!this.#routes.former.has(route)) next.app.forget(route);

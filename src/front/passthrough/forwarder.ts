@@ -137,6 +137,7 @@ export class PassThroughForwarder {
       reply.raw.once('close', leave);
       const hooks = this.#hooks(request, reply, target, () => {
         open.begin({ isListening: isListening(request, reply) });
+        if (goesOn(request, reply)) this.#cutWhenRefused(request, reply);
         resolve();
       });
       this.#options.onPassed(target.isEndpoint);
@@ -248,6 +249,14 @@ export class PassThroughForwarder {
     return {};
   }
 
+  /** Cuts a response once its caller would be refused, so that nobody takes what came for the whole. */
+  #cutWhenRefused(request: FastifyRequest, { raw }: FastifyReply): void {
+    raw.once(
+      'close',
+      this.#options.untilRefused(request, () => raw.destroy()),
+    );
+  }
+
   #fail(reply: FastifyReply, error: Error): void {
     const cause = error.cause instanceof Error ? error.cause : error;
     const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
@@ -264,6 +273,11 @@ function refuseForeign(reply: FastifyReply, sessions: SessionSealing): void {
 /** True if the server has not carried the request out, and not for its credentials or its load. */
 function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && ![401, 403, 429].includes(status);
+}
+
+/** Tells whether a response could go on forever. That to a POST is a reply: its request was let in. */
+function goesOn({ method }: FastifyRequest, { raw }: FastifyReply): boolean {
+  return method === 'GET' && !raw.destroyed && !raw.hasHeader('content-length');
 }
 
 /** Reads no more of a response. */

@@ -47,6 +47,8 @@ export interface PassThroughOptions {
   readonly sessions: SessionSealing | null;
   /** Identifies the caller. One that is refused can read metadata, and nothing else. Never rejects. */
   readonly refusalOf: (request: FastifyRequest) => Promise<CallerRefusal | null>;
+  /** Calls back once the caller would be refused. @returns a function that ends that */
+  readonly untilRefused: (request: FastifyRequest, end: () => void) => () => void;
   /** How long the head of a response can take. The body has no limit. */
   readonly headersTimeoutMs: number;
   /** Called with the status of each response, and with the error of a request that got none. */

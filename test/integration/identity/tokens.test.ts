@@ -8,7 +8,6 @@ import {
   LIFETIME_SECONDS,
   RESOURCE,
 } from '../../fixtures/servers/authorization-server.ts';
-import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { ground, rawCall } from '../../fixtures/gateways/survival-testbed.ts';
@@ -320,16 +319,4 @@ describe('the metadata of the protected resource', () => {
       expect(answer.headers.get('access-control-allow-origin')).toBe(origin);
     }
   });
-});
-
-// Rule tokens-12: What a caller listens to ends when its token is over, by the clock of the machine and 30 s later: the client
-// listens again with another token.
-test('a listener hears nothing more when its token is over', async () => {
-  const leftMs = 1_000;
-  const now = () => Date.now() + (LIFETIME_SECONDS + 30) * 1_000 - leftMs;
-  const { issuer, url } = await greeting({}, { ...systemClock, now });
-  const token = await issuer.token('ada');
-  const listener = await ListeningClient.open(url, { toolsListChanged: true }, bearer(token));
-  expect((await listener.answered)?.response.result.resultType).toBe('complete');
-  expect((await callTool(url, 'greet', {}, bearer(token))).status).toBe(401);
 });

@@ -1,53 +1,16 @@
 /** How many of the connections one caller can hold with responses that are passed through. */
 import { once } from 'node:events';
-import { request, type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
-import { bearer } from '../../fixtures/servers/authorization-server.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { refusals } from '../../fixtures/gateways/limited-gateway.ts';
 import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
-import { answerTo, serverOf } from '../../fixtures/passthrough/credentials-testbed.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { answerOf, HELD, hold, streamingServer } from '../../fixtures/passthrough/held-streams.ts';
+import { bearer } from '../../fixtures/servers/authorization-server.ts';
 import { done } from '../../fixtures/wire/asked-calls.ts';
 
 const CONNECTIONS = 8;
-const HELD = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'held' } };
-
-/** A server whose GETs are streams without an end, and so is the response to its tool `held`. */
-async function streamingServer() {
-  const streams: ServerResponse[] = [];
-  const server = await serverOf(({ method, headers }, body, response) => {
-    const isHeld = method === 'GET' || body === JSON.stringify(HELD);
-    if (isHeld && headers['x-from'] === 'client') {
-      streams.push(response);
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': open\n\n');
-      return;
-    }
-    if (method !== 'POST') return void response.writeHead(405).end();
-    const { id, method: asked } = JSON.parse(body) as { id?: number; method: string };
-    const answer = asked === 'tools/call' && id !== undefined ? done(id) : answerTo(body);
-    if (answer === null) return void response.writeHead(202).end();
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
-  });
-  return { url: `${server.origin}/mcp`, streams };
-}
-
-/** Sends a request on a connection of its own. */
-function hold(url: string, method: string, path: string, token: string): ClientRequest {
-  const accept = 'application/json, text/event-stream';
-  const headers = { ...bearer(token).headers, accept, 'x-from': 'client' };
-  const sent = request(new URL(path, url), { method, agent: false, headers });
-  stopAfterTest(async () => void sent.destroy());
-  sent.on('error', () => {});
-  if (method === 'POST') sent.setHeader('content-type', 'application/json');
-  return sent.end(method === 'POST' ? JSON.stringify(HELD) : undefined);
-}
-
-async function answerOf(sent: ClientRequest): Promise<IncomingMessage> {
-  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-  return answer.on('error', () => {});
-}
 
 // Rule admission-10: Responses that are passed through to one caller, on whatever path, take half of `limits.maxConnections` at
 // most. A request beyond that gets 429 with `Retry-After`, and its connection is closed.
