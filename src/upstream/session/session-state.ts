@@ -72,10 +72,7 @@ export class SessionState implements CallHost {
   onOver: () => void = () => {};
   readonly #onGone: (() => void) | undefined;
   readonly #answers = new Semaphore(MAX_ANSWERS);
-  readonly #ownReplies = new OwnReplies(
-    (id, reply) => this.transport.respond(id, reply, this.#headers, null),
-    () => this.#failure !== null,
-  );
+  readonly #ownReplies: OwnReplies;
   #headers: CallerHeaders;
   #failure: UpstreamFailure | null = null;
   #hasCarriedCall = false;
@@ -95,6 +92,11 @@ export class SessionState implements CallHost {
     this.#headers = options.headers;
     this.#onGone = options.onGone;
     this.transport = connect(listener(this));
+    this.#ownReplies = new OwnReplies(
+      (id, reply) => this.transport.respond(id, reply, this.#headers, null),
+      () => this.#failure !== null,
+      clock,
+    );
     this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
     this.questions = new SessionQuestions({
       clock,

@@ -38,6 +38,23 @@ async function ground() {
   return { server, clock, streams, calls, upstream: upstreamOf(server, HTTP, clock) };
 }
 
+// Rule questions-12: A request of the server that the gateway itself replies to gets one reply, if it comes twice within a second:
+// some servers send each message twice.
+test('a question that comes twice while no call runs is declined once', async () => {
+  const { server, clock, streams, upstream } = await ground();
+  await open(upstream);
+  await turnsUntil(() => streams.length === 1);
+  const replies = () => server.received.filter(({ body }) => body?.id === 0 && !body.method);
+  streams[0]!.send(question(0));
+  streams[0]!.send(question(0));
+  streams[0]!.send(question(1));
+  await server.saw(({ body }) => body?.id === 1 && body.method === undefined);
+  expect(replies()).toHaveLength(1);
+  clock.advance(1_000);
+  streams[0]!.send(question(0));
+  await turnsUntil(() => replies().length === 2);
+});
+
 // Rule questions-9: A question that comes on a standalone stream within a second of its opening, and that was asked in
 // the session before, is not asked again, whether its call runs or has ended: rmcp repeats there the last 16 messages. In
 // a session that another replica had, that holds for questions that the server has numbered below those which the call
