@@ -272,7 +272,9 @@ class Story {
 }
 
 function mayBeRepeated({ status, response }: Pick<Exchanged, 'status' | 'response'>): boolean {
-  return status === 401 || response?.error?.data?.retryable === true;
+  const data = response?.error?.data;
+  // Refused credentials are in the error if the response has begun.
+  return status === 401 || data?.reason === 'unauthorized' || data?.retryable === true;
 }
 
 async function told(pair: readonly Feature[]) {
