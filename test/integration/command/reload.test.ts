@@ -39,7 +39,8 @@ function routes(url: string, settings: readonly object[]): Partial<GatewayProces
   return { relay: false, config: { routes: settings.map((route) => ({ upstream, ...route })) } };
 }
 
-// Rule reload-2: A route whose settings are the same keeps its sessions, calls and listeners.
+// Rule reload-2: A route whose settings are the same keeps its sessions, calls and listeners (of callers who are known:
+// tokens-14).
 test('a route whose settings are the same is not touched', async () => {
   const { server } = await countingServer();
   const gateway = await replica(server, routes(server.url, TWO));

@@ -17,7 +17,8 @@ import {
 describe('the gateway', () => {
   // Rule changes-6 (subscriptions, "Graceful Closure"): The gateway ends a listener with a result that carries the
   // subscription id, and then closes the stream: when it stops, when the server cannot be reached again, when the
-  // server offers less than the acknowledgement promised, or when the server refuses the credentials.
+  // server offers less than the acknowledgement promised, when the server refuses the credentials, or when the gateway would
+  // (tokens-12).
   test('ends every listener with its result when it drains', async () => {
     const { server, gateway, url } = await subscribingGateway();
     const one = await ListeningClient.open(url, EVERY_LIST, { id: 'a' });

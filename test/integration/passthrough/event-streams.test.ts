@@ -11,7 +11,8 @@ import {
   upstreamOf,
 } from '../../fixtures/passthrough/pass-through.ts';
 
-// Rule passthrough-3: Event streams pass without delay and may be silent forever. A client that leaves ends
+// Rule passthrough-3: Event streams pass without delay and may be silent forever, or until their token is over
+// (tokens-13). A client that leaves ends
 // the stream upstream; a stream that is cut upstream is cut here, so that the client can tell it from an end.
 describe('event streams', () => {
   /** An upstream whose streams the test writes. */
