@@ -33,6 +33,7 @@ export interface Surroundings {
 }
 
 const PAUSE_MS = { least: 300, range: 1_000 } as const;
+const MANY_TIMES = 12;
 
 export class Caller {
   readonly #call: PlannedCall;
@@ -185,6 +186,8 @@ export class Caller {
   async #repeat(outcome: Outcome): Promise<void> {
     this.#compare(this.#round, outcome);
     if (this.#call.isDoubled) await this.#sendAgain();
+    if (!this.#call.habits.insists || outcome.type !== 'done') return;
+    for (let nth = 0; nth < MANY_TIMES; nth++) await this.#sendAgain();
   }
 
   async #sendAgain(): Promise<void> {

@@ -153,7 +153,7 @@ function callOf(name: string, id: number, kinds: KindsOfCalls): Omit<PlannedCall
     isDoubled: kinds.hasRepeats && choose(`${name}:doubled`, [false, false, true]),
     habits: kinds.hasRepeats
       ? habits
-      : { ...habits, doubles: false, isConfused: false, takesTasks: false },
+      : { ...habits, doubles: false, isConfused: false, takesTasks: false, insists: false },
   };
 }
 

@@ -17,6 +17,8 @@ export interface Habits {
   readonly readsSlowly: boolean;
   /** Lets the call become a task. */
   readonly takesTasks: boolean;
+  /** Sends the retry that had its result many times more. */
+  readonly insists: boolean;
   /** Looks at the tools and at the greeting of the server before. */
   readonly looksAround: boolean;
 }
@@ -30,6 +32,7 @@ export const PLAIN_HABITS: Habits = {
   isConfused: false,
   readsSlowly: false,
   takesTasks: false,
+  insists: false,
   looksAround: false,
 };
 
@@ -47,6 +50,7 @@ export function habitsOf(call: string): Habits {
     isConfused: oneIn(5, 'isConfused'),
     readsSlowly: oneIn(4, 'readsSlowly'),
     takesTasks: oneIn(4, 'takesTasks'),
+    insists: oneIn(10, 'insists'),
     looksAround: oneIn(5, 'looksAround'),
   };
 }

@@ -57,6 +57,8 @@ const PING_EVERY_MS = 3_000;
 const PONG_WITHIN_MS = 1_000;
 const REPORTS = 40;
 const REPORT_BYTES = 12_000;
+const REPORT_EVERY_MS = 20;
+const ONE_REPORT_BYTES = 2 * REPORTS * REPORT_BYTES;
 /** The message of a question says whose it is. */
 const QUESTION = /^call=(\w+);question=([\w-]+);$/;
 
@@ -199,13 +201,17 @@ export class ServerSession {
       },
       work: () => simulation().sleep(workMs(call)),
       pause: () => simulation().sleep(random.below(SLOWEST_PAUSE_MS)),
-      report: () => {
+      report: async () => {
         if (progressToken === undefined) return;
-        for (let count = 0; count < REPORTS; count++) {
+        const { reports } = this.#options.traits;
+        const [count, bytes] =
+          reports === 'at-once' ? [1, ONE_REPORT_BYTES] : [REPORTS, REPORT_BYTES];
+        for (let nth = 0; nth < count; nth++) {
           progress += 1;
-          const message = `${progress}: ${'x'.repeat(REPORT_BYTES)}`;
+          const message = `${progress}: ${'x'.repeat(bytes)}`;
           const params = { progressToken, progress, message };
           line.send({ jsonrpc: '2.0', method: 'notifications/progress', params });
+          if (reports === 'steadily') await simulation().sleep(REPORT_EVERY_MS);
         }
       },
       act: () => {

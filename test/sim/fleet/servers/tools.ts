@@ -11,7 +11,7 @@ export interface Work {
   /** Does a moment's work. */
   pause(): Promise<void>;
   /** Sends notifications about progress: more than fits in the buffers on the way. */
-  report(): void;
+  report(): Promise<void>;
   /** Does what must not happen twice. */
   act(): void;
 }
@@ -79,10 +79,10 @@ const RUNS = {
   },
   /** Says much about its progress, asks, and says much again. */
   reports: async (work) => {
-    work.report();
+    await work.report();
     const answer = await work.ask('own');
     work.act();
-    work.report();
+    await work.report();
     return [answer];
   },
 } satisfies Record<string, (work: Work) => Promise<readonly string[]>>;

@@ -19,6 +19,8 @@ export interface ServerTraits {
   readonly repeats: boolean;
   /** How long its response to the answer to a question takes. */
   readonly takesAnswersMs: number;
+  /** How a tool says much about its progress: in many messages at once, in one, or one after the other. */
+  readonly reports: 'burst' | 'at-once' | 'steadily';
   /** Whether the head of the response to a GET waits for the first message. */
   readonly holdsHeads: boolean;
   /** Whether it replies with JSON where it has nothing to ask. */
@@ -39,6 +41,7 @@ export const PLAIN_SERVER: ServerTraits = {
   pings: false,
   repeats: false,
   takesAnswersMs: 0,
+  reports: 'burst',
   holdsHeads: false,
   repliesWithJson: false,
   lingersMs: 0,
@@ -80,6 +83,7 @@ export function traitsOf(seed: number): ServerTraits {
     pings: oneIn(4, 'pings'),
     repeats: oneIn(5, 'repeats'),
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
+    reports: choose(`server:${seed}:reports`, ['burst', 'at-once', 'steadily']),
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,
