@@ -29,6 +29,8 @@ export interface HomeSessionsOptions extends PermitOptions, LeftCallsOptions {
   readonly hasLostState: boolean;
   /** Whether no other process can have the home, and calls in its sessions; `null` if homes are not claimed. */
   readonly isConfirmed: (() => boolean) | null;
+  /** See `HeldQuestionsOptions.confirm`. */
+  readonly confirm: () => Promise<unknown> | null;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
@@ -343,6 +345,7 @@ export class HomeSessions {
     // Where homes are not claimed, another process may still use a session that it had.
     entry.session.questions.knowsAllCalls =
       this.#options.isConfirmed ?? (() => entry.adopted === null || !upstream.detector.hasSiblings);
+    entry.session.questions.confirm = this.#options.confirm;
     this.#all.add(entry);
     return entry;
   }

@@ -112,12 +112,17 @@ export class HomePlacement {
    * @returns `null` at once if nothing has to be found out
    */
   stillHere(key: string): Promise<boolean> | null {
+    return this.isConfirmed(key) ? null : this.askStore(key);
+  }
+
+  /**
+   * The same, although the lease of this process is not over as far as it knows: the clock of the store can have been set.
+   * @returns `null` at once if there is nothing to ask the store, or it cannot be reached
+   */
+  askStore(key: string): Promise<boolean> | null {
     const held = this.#held.get(key);
-    if (held === undefined || !this.#options.store.up || this.isConfirmed(key)) return null;
-    return this.#renew(key, held).then(
-      () => this.isHere(key),
-      () => this.isHere(key),
-    );
+    if (held === undefined || !this.#options.store.up) return null;
+    return this.#claimHeld(key, held).catch(() => this.isHere(key));
   }
 
   /** Claims a home for this process, unless another live one has it. @throws DirectoryUnavailable */
@@ -250,6 +255,12 @@ export class HomePlacement {
   }
 
   async #renew(key: string, held: HeldHome): Promise<void> {
+    const isHere = await this.#claimHeld(key, held);
+    if (isHere && held.session !== null) await this.#store(held, held.session);
+  }
+
+  /** @returns whether the home is still here */
+  async #claimHeld(key: string, held: HeldHome): Promise<boolean> {
     const { store, ttlMs } = this.#options;
     const { term } = store;
     const claim = await store.claim(held.id, ttlMs);
@@ -259,7 +270,7 @@ export class HomePlacement {
       if (claim.type === 'claimed' && !isWanted) {
         void store.release(held.id, claim.fencingToken).catch(() => {});
       }
-      return;
+      return false;
     }
     // In a store that loses nothing, a higher token says that another process had the home meanwhile.
     const wasElsewhere = claim.type === 'claimed' && claim.fencingToken > held.fencingToken;
@@ -267,12 +278,12 @@ export class HomePlacement {
       held.fencingToken = claim.fencingToken;
       held.term = term;
       this.#listener.claimed(key);
-      if (held.session !== null) await this.#store(held, held.session);
-      return;
+      return true;
     }
     this.#held.delete(key);
     if (wasElsewhere) void store.release(held.id, claim.fencingToken).catch(() => {});
     this.#listener.lost(key);
+    return false;
   }
 
   #store({ id }: HeldHome, { sessionId, revision, initialized }: SessionPoint): Promise<void> {

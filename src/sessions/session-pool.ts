@@ -273,6 +273,7 @@ export class SessionPool {
       isRetired: () => this.#isRetired,
       isConfirmed:
         placement === null ? null : () => !this.#former.has(home) && placement.isConfirmed(key),
+      confirm: () => (this.#former.has(home) ? null : (placement?.askStore(key) ?? null)),
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
       onSession: (point) => placement?.keep(key, point),

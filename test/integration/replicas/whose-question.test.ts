@@ -47,9 +47,10 @@ async function workingServer() {
 }
 
 // Rule questions-10: With several processes, a question that names no call is shown only by a process that has the home of the
-// session, and whose lease has not ended since it claimed the home: no other process can have calls in the session. A call is
-// resumed by the process that has the home, which its retry waits for. Where homes are not claimed, a process that took a
-// session over does not show such a question. It is held for 30 s, and then declined.
+// session, and whose lease has not ended since it claimed the home: no other process can have calls in the session. It asks the
+// store first whether the home is still its own, if the store can be reached. A call is resumed by the process that has the home,
+// which its retry waits for. Where homes are not claimed, a process that took a session over does not show such a question. It is
+// held for 30 s, and then declined.
 test(
   'a resumed call is not asked what another call of its caller asks at a third replica',
   { tags: ['redis', 'long'] },

@@ -297,6 +297,23 @@ test('a home that another process had meanwhile is not here any more, although i
   expect(claimed.size).toBe(0);
 });
 
+// Rule questions-10.
+test('the store is asked whether a home is still here, also while the lease is not over', async () => {
+  const { placementOf, claimed, state } = withStore();
+  const placement = placementOf();
+  const lost: string[] = [];
+  placement.listen({ claimed: () => {}, lost: (key) => lost.push(key) });
+  await placement.claim('ada');
+  expect(await placement.askStore('ada')).toBe(true);
+  expect(placement.askStore('bob')).toBeNull();
+  // Another process had the home meanwhile, as after the clock of the store was set.
+  claimed.clear();
+  state.nextFencingToken += 1;
+  expect([await placement.askStore('ada'), lost]).toEqual([false, ['ada']]);
+  state.isAway = true;
+  expect(placement.askStore('ada')).toBeNull();
+});
+
 // Rule questions-11.
 test('while the store cannot be reached, a home is used without asking', async () => {
   const { placement, state } = await afterItsLease();

@@ -3,6 +3,7 @@
  * held until one of these calls is left, and is then a question of that call: a call that waits for an answer does
  * not end before it, unless it gives up. One that stays ambiguous is declined.
  */
+import { inBackground } from '../../../lib/background.ts';
 import type { Entries } from '../../../lib/containers.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
@@ -18,6 +19,11 @@ export interface HeldQuestionsOptions<Call> {
   readonly unfinished: () => readonly UpstreamRequestId[];
   /** Whether all calls of the session are known here. While another process may have some, a question can be one of those. */
   readonly knowsAllCalls: () => boolean;
+  /**
+   * Finds out, for a question that came just now, whether all calls of the session were known here until then: `knowsAllCalls` says so
+   * when it resolves. Never rejects. `null` if there is nothing to find out.
+   */
+  readonly confirm: () => Promise<unknown> | null;
   /** Passes a question on to the call that asked it. */
   readonly ask: (call: Call, question: ServerRequest) => void;
   /**
@@ -62,6 +68,8 @@ interface HeldQuestion {
   readonly candidates: Set<UpstreamRequestId>;
   readonly bytes: number;
   readonly deadline: Timer;
+  /** False until `confirm` has resolved for it. */
+  isConfirmed: boolean;
 }
 
 export class HeldQuestions<Call> {
@@ -88,7 +96,8 @@ export class HeldQuestions<Call> {
     const working = [...running].filter(([, call]) => canAsk(call)).map(([id]) => id);
     const asking = working.length > 0 ? working : running.keys();
     const candidates = new Set([...asking, ...unfinished()]);
-    if (this.#settle(question, candidates)) return;
+    const confirming = this.#options.confirm();
+    if (this.#settle(question, candidates, confirming === null)) return;
     const bytes = Buffer.byteLength(JSON.stringify(question));
     if (this.#held.length >= MAX_QUESTIONS || this.#bytes + bytes > MAX_BYTES) {
       return this.#decline(question, candidates);
@@ -97,9 +106,17 @@ export class HeldQuestions<Call> {
       this.#remove(held);
       this.#decline(question, candidates);
     });
-    const held: HeldQuestion = { question, candidates, bytes, deadline };
+    const isConfirmed = confirming === null;
+    const held: HeldQuestion = { question, candidates, bytes, deadline, isConfirmed };
     this.#held = [...this.#held, held];
     this.#bytes += bytes;
+    if (confirming !== null) inBackground(this.#settleOnce(confirming, held));
+  }
+
+  async #settleOnce(confirming: Promise<unknown>, held: HeldQuestion): Promise<void> {
+    await confirming;
+    held.isConfirmed = true;
+    this.settle();
   }
 
   /**
@@ -115,9 +132,10 @@ export class HeldQuestions<Call> {
   settle(): void {
     for (const held of this.#held) {
       // What is passed on can end calls, and with them other questions.
-      if (!this.#held.includes(held) || !this.#isSettled(held.candidates)) continue;
+      const { question, candidates, isConfirmed } = held;
+      if (!this.#held.includes(held) || !this.#isSettled(candidates, isConfirmed)) continue;
       this.#remove(held);
-      this.#settle(held.question, held.candidates);
+      this.#settle(question, candidates, isConfirmed);
     }
   }
 
@@ -137,15 +155,20 @@ export class HeldQuestions<Call> {
     return [...running].filter(([id]) => candidates.has(id)).map(([, call]) => call);
   }
 
-  #isSettled(candidates: ReadonlySet<UpstreamRequestId>): boolean {
+  #isSettled(candidates: ReadonlySet<UpstreamRequestId>, isConfirmed: boolean): boolean {
     const running = this.#running(candidates).length;
     if (running === 0) return true;
+    if (!isConfirmed) return false;
     return running === 1 && candidates.size === 1 && this.#options.knowsAllCalls();
   }
 
   /** @returns false if several calls can still have asked the question */
-  #settle(question: ServerRequest, candidates: ReadonlySet<UpstreamRequestId>): boolean {
-    if (!this.#isSettled(candidates)) return false;
+  #settle(
+    question: ServerRequest,
+    candidates: ReadonlySet<UpstreamRequestId>,
+    isConfirmed: boolean,
+  ): boolean {
+    if (!this.#isSettled(candidates, isConfirmed)) return false;
     const [call] = this.#running(candidates);
     if (call === undefined) this.#decline(question, candidates);
     else this.#options.ask(call, question);

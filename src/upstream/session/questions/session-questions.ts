@@ -49,6 +49,8 @@ export class SessionQuestions {
   readonly #options: SessionQuestionsOptions;
   /** Whether no other process may have calls in the session. Whoever has the session can set it. */
   knowsAllCalls: () => boolean = () => true;
+  /** See `HeldQuestionsOptions.confirm`. Whoever has the session can set it. */
+  confirm: () => Promise<unknown> | null = () => null;
   #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
   #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
@@ -232,6 +234,7 @@ export class SessionQuestions {
         canAsk: (call) => call.canAsk,
         unfinished: () => this.#unfinished.ids(),
         knowsAllCalls: () => this.knowsAllCalls(),
+        confirm: () => this.confirm(),
         ask: (call, question) => this.#ask(call, question),
         decline: ({ id, method }, mayHaveAsked, unfinished) => {
           reply(id, unasked(method));

@@ -49,7 +49,12 @@ const POINT = {
 /** The homes of a process that gets each one that it claims, with the session of the process before. */
 function placementOf(some: Partial<HomePlacement>): HomePlacement {
   const placement: Partial<HomePlacement> = {
-    ...{ isHere: () => false, isConfirmed: () => true, stillHere: () => null },
+    ...{
+      isHere: () => false,
+      isConfirmed: () => true,
+      stillHere: () => null,
+      askStore: () => null,
+    },
     claim: async () => ({ type: 'here', session: POINT }),
     ...{ giveUp: () => {}, keep: () => {}, listen: () => {}, close: () => {} },
     ...some,
@@ -412,3 +417,48 @@ describe('a call in a session that was let go of here and is taken up again', ()
     expect(asked).toEqual(['beside']);
   });
 });
+
+// Rule questions-10.
+test.each([
+  ['is asked it if the home is still here', true, ['own']],
+  ['is not asked it if another process has the home', false, []],
+])(
+  'the only call of a home waits until the store was asked about a question that names no call: it %s',
+  async (_how, isStillHere, shown) => {
+    let standalone: Stream | undefined;
+    const server = await legacyServer((_received, response) => void eventStream(response), {
+      onGet: (_received, response) => {
+        standalone = eventStream(response);
+      },
+    });
+    const store = Promise.withResolvers<boolean>();
+    let isConfirmed = true;
+    const placement = placementOf({
+      isConfirmed: () => isConfirmed,
+      claim: async () => ({ type: 'here', session: null }),
+      askStore: () => store.promise,
+    });
+    const clock = new ManualClock();
+    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
+    const pool = new SessionPool(
+      upstream,
+      { ...POOL_OPTIONS, concurrency: 'auto', placement },
+      clock,
+    );
+    closeAfterTest(() => pool.close());
+    await pool.holderOf(ADA);
+    const lease = await pool.lease(ADA, ANY);
+    const { heard, exchange } = call(lease.session);
+    await exchange.accepted;
+    const send = (message: object) => standalone?.send({ jsonrpc: '2.0', ...message });
+    const questions = () => heard.events.flatMap(([name, id]) => (name === 'asked' ? [id] : []));
+    send({ id: 'own', ...ELICITATION });
+    await settled({ server, send });
+    expect(questions()).toEqual([]);
+    isConfirmed = isStillHere;
+    store.resolve(isStillHere);
+    await settled({ server, send });
+    expect(questions()).toEqual(shown);
+    lease.giveBack(false);
+  },
+);
