@@ -41,7 +41,9 @@ describe('the files of the package', () => {
           (target) =>
             !(
               NAMES_SOURCES.test(page) &&
-              /^(?:src\/|test\/|deploy\/compose\/|docker-compose\.yml$|Dockerfile$)/.test(target)
+              /^(?:src\/|test\/|\.github\/|deploy\/compose\/|docker-compose\.yml$|Dockerfile$)/.test(
+                target,
+              )
             ),
         )
         .filter((target) => !isShipped(target))
