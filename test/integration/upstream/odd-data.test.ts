@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import { type startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
-import { ODD } from '../../fixtures/servers/odd-data.ts';
+import { ODD, READ_TWICE } from '../../fixtures/servers/odd-data.ts';
 import { oddServer, oddSseServer } from '../../fixtures/servers/odd-data-over-http.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../fixtures/servers/odd-data.ts', import.meta.url));
@@ -43,6 +43,12 @@ describe.each([
       const [key = ''] = Object.keys(inputRequests);
       const inputResponses = { [key]: accept({ name: 'Ada' }) };
       expectOdd(await callTool(url, 'ask', { requestState, inputResponses }));
+    });
+
+    // Rule limits-3.
+    test('loses all but the last of members with the same name in one object', async () => {
+      const { text } = await callTool(await start(), 'twice');
+      expect(text).toContain(`"result":{${READ_TWICE},`);
     });
 
     // Rule limits-3.

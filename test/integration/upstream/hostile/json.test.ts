@@ -73,8 +73,9 @@ describe('JSON', () => {
 
   // Rule limits-3: A JSON body and an event are read up to
   // `upstream.maxEvent` (32 MiB), over as many lines as it has; then the connection is cut (an event over HTTP+SSE is
-  // discarded instead). What a result holds is not judged: a member `__proto__` reaches the client as it came. JSON nested
-  // deeper than 1000 levels is not a reply, and the client is told that limit.
+  // discarded instead). What a result holds is not judged: a member `__proto__` reaches the client as it came. Of several
+  // members of one name in an object the client gets the last, the one that SDKs read. JSON nested deeper than
+  // 1000 levels is not a reply, and the client is told that limit.
   test.each<[string, (push: (text: string) => void) => void]>([
     ['without end', (push) => push('x'.repeat(10_000))],
     ['without end, in single bytes', (push) => push(' ')],
