@@ -24,7 +24,7 @@ export class OwnReplies {
   readonly #isOver: () => boolean;
   readonly #clock: Clock;
   /** The requests that got their replies last, and when. */
-  readonly #replied = new RecentMap<RequestId, number>(MIN_REPLIED);
+  readonly #replied = new RecentMap<string, number>(MIN_REPLIED);
 
   /** @param isOver whether nothing is sent in the session any more */
   constructor(
@@ -43,11 +43,12 @@ export class OwnReplies {
    */
   send(id: RequestId, reply: JsonRpcReply): void {
     const nowMs = this.#clock.elapsed();
-    if (nowMs - (this.#replied.get(id) ?? -Infinity) < REPEATS_MS) return;
-    if (String(id).length <= MAX_REPLIED_ID_CHARACTERS) this.#replied.set(id, nowMs);
+    const written = JSON.stringify(id);
+    if (nowMs - (this.#replied.get(written) ?? -Infinity) < REPEATS_MS) return;
+    if (written.length <= MAX_REPLIED_ID_CHARACTERS) this.#replied.set(written, nowMs);
     const { waiting } = this.#turns;
     if (waiting >= MAX_WAITING_REPLIES) return;
-    if (waiting > 0 && JSON.stringify(id).length > MAX_WAITING_ID_CHARACTERS) return;
+    if (waiting > 0 && written.length > MAX_WAITING_ID_CHARACTERS) return;
     const sent = this.#turns.take(async (hasWaited) => {
       if (!hasWaited || !this.#isOver()) await this.#respond(id, reply);
     });

@@ -90,7 +90,7 @@ describe('a caller without a valid token', () => {
     ]) {
       const answer = await sendRaw(url, request);
       expect([answer.status, ...valuesOf(answer, 'www-authenticate')]).toEqual([401, challenge]);
-      const data = { mayHaveActed: request.includes('POST /mcp') ? 'unknown' : 'no' };
+      const data = { mayHaveActed: request.includes('POST ') ? 'unknown' : 'no' };
       expect(JSON.parse(answer.body).error).toMatchObject({ code: -32600, data });
     }
     expect(upstream.received.slice(before)).toEqual([]);
