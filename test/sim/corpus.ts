@@ -25,6 +25,7 @@ const USUAL = {
 const USUAL_CALL = {
   ...{ caller: 'ada', thinkMs: 0, patienceMs: PATIENT_MS, isDoubled: false },
   habits: PLAIN_HABITS,
+  dialect: null,
 };
 
 /** Reads what is kept. */

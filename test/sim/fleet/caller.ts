@@ -3,6 +3,7 @@ import { below } from '../engine/random.ts';
 import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
 import { isRefusal, type Outcome, type Questions, send, TOO_LATE } from './client.ts';
+import { INITIALIZE } from './clients/dialects.ts';
 import { confuse, forge, lookAround, sendWithWrongToken } from './clients/strangers.ts';
 import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
@@ -42,6 +43,10 @@ export class Caller {
   #tries = 0;
   #round = 0;
   #answers: Readonly<Record<string, unknown>> | null = null;
+  /** All answers so far. */
+  #given: Readonly<Record<string, unknown>> = {};
+  /** Of a dialect: the id of what the client declared once. */
+  #session: string | undefined;
   #end: Outcome | null = null;
 
   constructor(call: PlannedCall, around: Surroundings) {
@@ -68,6 +73,7 @@ export class Caller {
     const { atMs, caller, habits } = this.#call;
     await simulation().sleep(atMs);
     if (habits.looksAround) await lookAround(this.#name, caller, this.#around);
+    if (this.#call.dialect !== null) await this.#declare();
     const beginMs = simulation().nowMs;
     while (await this.#request()) {
       if (simulation().nowMs < this.#latest(beginMs, END_WITHIN_MS)) continue;
@@ -75,15 +81,28 @@ export class Caller {
     }
   }
 
+  /** Half of the clients that speak a dialect declare what they can once, and the others in each request. */
+  async #declare(): Promise<void> {
+    const { seed, pick } = this.#around;
+    if (below(`${seed}:${this.#name}:declares`, 2) === 0) return;
+    const { caller, dialect } = this.#call;
+    const { port } = pick(`${this.#name}:initialize`);
+    const request = { caller, method: 'initialize', params: INITIALIZE, dialect };
+    const sentMs = simulation().nowMs;
+    const outcome = await send(port, request, () => this.#latest(sentMs, OUTCOME_WITHIN_MS));
+    if (outcome.type === 'done') this.#session = outcome.session;
+  }
+
   /** @returns whether the call goes on */
   async #request(): Promise<boolean> {
     const replica = this.#around.pick(`${this.#name}:${this.#tries++}`);
     const isRetry = this.#answers !== null;
     this.#tell(`(${this.#call.tool}) ${isRetry ? 'goes on' : 'begins'} at ${replica.name}`);
-    const { habits, patienceMs: retryMs } = this.#call;
-    if (isRetry && habits.isForged) await forge(this.#name, this.#params, this.#around);
+    const { habits, patienceMs: retryMs, dialect } = this.#call;
+    if (isRetry && habits.isForged) await forge(this.#name, this.#params, this.#around, dialect);
     if (habits.hasWrongToken && this.#around.hasTokens) {
-      await sendWithWrongToken(this.#name, this.#call.caller, this.#params, this.#around);
+      const request = { caller: this.#call.caller, params: this.#params, dialect };
+      await sendWithWrongToken(this.#name, request, this.#around);
     }
     const { leavesAfterMs } = habits;
     if (isRetry && leavesAfterMs !== null) {
@@ -113,9 +132,9 @@ export class Caller {
     }
     if (isRetry) await this.#repeat(outcome);
     if (isRetry && habits.isConfused && outcome.type !== 'failed') {
-      const { caller } = this.#call;
+      const request = { caller: this.#call.caller, params: this.#params, dialect };
       const isUsedUp = outcome.type === 'done' && this.#around.isUndisturbed;
-      await confuse(this.#name, caller, this.#params, isUsedUp, this.#around);
+      await confuse(this.#name, request, isUsedUp, this.#around);
     }
     return this.#take(outcome, replica);
   }
@@ -146,10 +165,9 @@ export class Caller {
         this.#tell(`is shown at ${replica.name} a question of ${asking.join(', ')}`);
         this.#round++;
         checker.parked(this.#name, this.#around.ownerOf(this.#name), this.#around.maxParked);
-        this.#answers = {
-          requestState: outcome.state,
-          inputResponses: answersTo(outcome.questions, this.#call.habits.answersOneByOne),
-        };
+        const inputResponses = answersTo(outcome.questions, this.#call.habits.answersOneByOne);
+        this.#answers = { requestState: outcome.state, inputResponses };
+        this.#given = { ...this.#given, ...inputResponses };
         simulation().onMoment('shown', replica.name);
         if (asking.length === 0) await this.#pause();
         else await simulation().sleep(this.#call.thinkMs);
@@ -165,9 +183,9 @@ export class Caller {
   /** Follows the task that the call has become, to its end. */
   async #follow(taskId: string): Promise<boolean> {
     this.#tell('is a task');
-    const { caller, thinkMs, habits } = this.#call;
+    const { caller, thinkMs, habits, dialect } = this.#call;
     const task = {
-      ...{ name: this.#name, caller, taskId, thinkMs, isForged: habits.isForged },
+      ...{ name: this.#name, caller, taskId, thinkMs, isForged: habits.isForged, dialect },
       answersTo: (questions: Questions) => {
         this.#round++;
         return answersTo(questions, false);
@@ -212,11 +230,14 @@ export class Caller {
       patienceMs === PATIENT_MS
         ? () => this.#latest(sentMs, OUTCOME_WITHIN_MS)
         : () => sentMs + patienceMs;
-    const { caller, habits } = this.#call;
+    const { caller, habits, dialect } = this.#call;
     this.#around.checker.retried(this.#name);
     if (this.#answers !== null) simulation().onMoment('retried', replica.name);
     const { readsSlowly, takesTasks: isTask } = habits;
-    const request = { caller, method: 'tools/call', params: this.#params, readsSlowly, isTask };
+    const request = {
+      ...{ caller, method: 'tools/call', params: this.#params, readsSlowly, isTask, dialect },
+      ...{ given: this.#given, ...(this.#session !== undefined && { session: this.#session }) },
+    };
     return send(replica.port, request, untilMs);
   }
 
@@ -242,9 +263,9 @@ export function nameOf(id: number): string {
   return `call${id}`;
 }
 
-function answersTo(questions: Questions, isOne: boolean): object {
+function answersTo(questions: Questions, isOne: boolean): Record<string, unknown> {
   const answers = Object.entries(questions).map(([key, { params }]) => {
     return [key, { action: 'accept', content: { name: answerTo(params.message) } }];
   });
-  return Object.fromEntries(isOne ? answers.slice(0, 1) : answers) as object;
+  return Object.fromEntries(isOne ? answers.slice(0, 1) : answers) as Record<string, unknown>;
 }

@@ -1,9 +1,11 @@
 /** A modern client, with `node:http` and nothing else. */
 import http, { type IncomingMessage } from 'node:http';
 import { simulation } from '../engine/simulation.ts';
+import type { DialectName } from '../../../src/dialects/dialects.ts';
+import { pathOf, readIn, writeIn } from './clients/dialects.ts';
 import { bearerOf, renewToken } from './tokens.ts';
 
-interface Response {
+export interface Response {
   readonly id?: number;
   readonly error?: {
     readonly message: string;
@@ -46,7 +48,7 @@ export type Outcome =
   | { readonly type: 'asks'; readonly questions: Questions; readonly state: string | undefined }
   /** The call is a task. */
   | { readonly type: 'task'; readonly taskId: string }
-  | { readonly type: 'done'; readonly text: string };
+  | { readonly type: 'done'; readonly text: string; readonly session?: string };
 
 export type Questions = Readonly<Record<string, { readonly params: { readonly message: string } }>>;
 
@@ -61,6 +63,12 @@ export interface ModernRequest {
   };
   /** Whether the call may become a task. */
   readonly isTask?: boolean;
+  /** The wire, if it is not that of the final revision. */
+  readonly dialect?: DialectName | null;
+  /** Of a dialect: the id of what the client declared. Otherwise it declares it in each request. */
+  readonly session?: string;
+  /** Of a dialect: the answers of earlier rounds. */
+  readonly given?: Readonly<Record<string, unknown>>;
   /** Whether the client reads the response slowly. */
   readonly readsSlowly?: boolean;
 }
@@ -98,7 +106,8 @@ const REST_MS = 400;
 
 /** @param untilMs when the client gives up, asked again when that time has come */
 export function send(port: number, wanted: ModernRequest, untilMs: () => number): Promise<Outcome> {
-  const { readsSlowly = false } = wanted;
+  const { readsSlowly = false, dialect = null } = wanted;
+  const path = dialect === null ? '/mcp' : pathOf(dialect);
   const headers = headersOf(wanted);
   return new Promise((resolve) => {
     let isOver = false;
@@ -113,8 +122,8 @@ export function send(port: number, wanted: ModernRequest, untilMs: () => number)
     const fail = (error: NodeJS.ErrnoException) =>
       finish({ type: 'broken', how: error.code ?? error.message });
     const request = http.request(
-      { agent: false, host: '127.0.0.1', port, path: '/mcp', method: 'POST', headers },
-      (response) => void read(response, readsSlowly).then(take, fail),
+      { agent: false, host: '127.0.0.1', port, path, method: 'POST', headers },
+      (response) => void read(response, readsSlowly, dialect).then(take, fail),
     );
     const giveUp = () => {
       if (isOver) return;
@@ -128,7 +137,9 @@ export function send(port: number, wanted: ModernRequest, untilMs: () => number)
   });
 }
 
-export function messageOf({ method, params, isTask = false }: ModernRequest): object {
+export function messageOf(request: ModernRequest): object {
+  const { method, params, isTask = false, dialect = null } = request;
+  if (dialect !== null) return writeIn(dialect, request);
   const _meta = isTask ? TASK_META : META;
   return { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } };
 }
@@ -138,19 +149,25 @@ export function headersOf({
   token,
   method,
   params,
+  dialect = null,
+  session,
 }: ModernRequest): Record<string, string> {
   const name = params.name ?? params.taskId;
   return {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
-    'mcp-protocol-version': PROTOCOL,
-    'mcp-method': method,
     authorization: `Bearer ${token ?? bearerOf(caller)}`,
-    ...(name !== undefined && { 'mcp-name': name }),
+    ...(session !== undefined && { 'mcp-session-id': session }),
+    ...(dialect === null && { 'mcp-protocol-version': PROTOCOL, 'mcp-method': method }),
+    ...(dialect === null && name !== undefined && { 'mcp-name': name }),
   };
 }
 
-async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome> {
+async function read(
+  response: IncomingMessage,
+  isSlow: boolean,
+  dialect: DialectName | null,
+): Promise<Outcome> {
   let text = '';
   for await (const bytes of response) {
     text += String(bytes);
@@ -170,8 +187,11 @@ async function read(response: IncomingMessage, isSlow: boolean): Promise<Outcome
   if (last === undefined || last === '') {
     return { type: 'broken', how: `empty, ${response.statusCode}` };
   }
-  const message = JSON.parse(last) as Response;
+  const parsed = JSON.parse(last) as Response;
+  const message = dialect === null ? parsed : readIn(dialect, parsed);
   const outcome = outcomeOf(message);
+  const session = response.headers['mcp-session-id'];
+  if (outcome.type === 'done' && typeof session === 'string') return { ...outcome, session };
   if (message.id !== undefined || outcome.type !== 'failed') return outcome;
   // The message was not read.
   return { ...outcome, isRetryable: response.statusCode === UNAVAILABLE };

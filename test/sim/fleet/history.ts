@@ -1,6 +1,8 @@
 /** A history is data: calls and faults. All else of a run is noise, which depends on the seed and on names. */
 import { below, choose } from '../engine/random.ts';
 import { type Habits, habitsOf, PLAIN_HABITS, simplerHabits } from './clients/habits.ts';
+import type { DialectName } from '../../../src/dialects/dialects.ts';
+import { dialectOf } from './clients/dialects.ts';
 import { legacyOf, type PlannedSession, simplerLegacy } from './clients/legacy-plans.ts';
 import { type FaultCounts, faultsOf, type PlannedFault } from './faults.ts';
 import { type GatewaySettings, settingsOf, simplerSettings } from './settings.ts';
@@ -21,6 +23,8 @@ export interface PlannedCall {
   /** Whether the client sends each retry once more when it has the outcome. */
   readonly isDoubled: boolean;
   readonly habits: Habits;
+  /** The wire, if it is not that of the final revision. */
+  readonly dialect: DialectName | null;
 }
 
 export interface History {
@@ -116,6 +120,7 @@ export function historyOf(
     return {
       ...callOf(`${name}:${id}`, id, kinds),
       atMs: below(`${name}:${id}:at`, count * gapMs),
+      dialect: dialectOf(seed, `${name}:${id}`),
     };
   });
   return {
@@ -141,7 +146,11 @@ function toolsOf({ transport }: ServerTraits): Some<Tool> {
   return TOOLS.filter((tool) => tool !== 'abandons') as [Tool, ...Tool[]];
 }
 
-function callOf(name: string, id: number, kinds: KindsOfCalls): Omit<PlannedCall, 'atMs'> {
+function callOf(
+  name: string,
+  id: number,
+  kinds: KindsOfCalls,
+): Omit<PlannedCall, 'atMs' | 'dialect'> {
   const habits = kinds.hasHabits ? habitsOf(name) : PLAIN_HABITS;
   return {
     id,
@@ -170,6 +179,7 @@ export function lastCallsOf({ calls, server }: History): PlannedCall[] {
     patienceMs: PATIENT_MS,
     isDoubled: false,
     habits: PLAIN_HABITS,
+    dialect: null,
   }));
 }
 
@@ -219,6 +229,7 @@ function simplifications({ calls, faults, server, gateway, legacy }: History): S
     ...calls.flatMap(({ id, habits }) => [
       ...simplerHabits(habits).map((simpler) => ofCall(id, { habits: simpler })),
       ofCall(id, { caller: 'ada' }),
+      ofCall(id, { dialect: null }),
       ofCall(id, { thinkMs: 0 }),
       ofCall(id, { isDoubled: false }),
       ofCall(id, { patienceMs: PATIENT_MS }),

@@ -7,6 +7,7 @@ import { loadJose } from '../../../src/identity/key-set.ts';
 import type { Log } from '../../../src/ops/log.ts';
 import { simulation } from '../engine/simulation.ts';
 import { processAt } from '../network/places.ts';
+import { DIALECT_PATHS } from './clients/dialects.ts';
 import type { History } from './history.ts';
 import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
@@ -19,7 +20,7 @@ import '../../../src/replicas/relay/redis-relay.ts';
 await loadJose();
 
 export const PORTS = { upstream: 3_000, issuer: 3_001, redis: 6_379 } as const;
-type ReplicaOptions = Pick<History, 'relay' | 'server' | 'gateway'>;
+type ReplicaOptions = Pick<History, 'relay' | 'server' | 'gateway' | 'calls'>;
 
 const POOL_BYTES = 4_096;
 const FIRST_PLACE = 'A'.charCodeAt(0);
@@ -31,7 +32,7 @@ const TOKENS = {
   jwks: { url: `http://127.0.0.1:${PORTS.issuer}/keys` },
 };
 
-function settings({ relay, server: { transport }, gateway }: ReplicaOptions): string {
+function settings({ relay, server: { transport }, gateway, calls }: ReplicaOptions): string {
   const { identity, concurrency, release, maxParked, maxSessions } = gateway;
   const path = transport === 'http-sse' ? 'sse' : 'mcp';
   return JSON.stringify({
@@ -41,6 +42,7 @@ function settings({ relay, server: { transport }, gateway }: ReplicaOptions): st
       {
         id: 'mcp',
         path: '/mcp',
+        ...(calls.some(({ dialect }) => dialect !== null) && { dialects: DIALECT_PATHS }),
         upstream:
           transport === 'stdio'
             ? { command: 'simulated' }

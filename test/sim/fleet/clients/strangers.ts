@@ -1,4 +1,5 @@
 /** What a caller must not get: of another caller, or with a retry that is wrong. */
+import type { DialectName } from '../../../../src/dialects/dialects.ts';
 import { simulation } from '../../engine/simulation.ts';
 import { OUTCOME_WITHIN_MS } from '../checker.ts';
 import { type ModernRequest, send } from '../client.ts';
@@ -13,8 +14,9 @@ export async function forge(
   call: string,
   params: ModernRequest['params'],
   { pick, checker }: Surroundings,
+  dialect: DialectName | null,
 ): Promise<void> {
-  const request = { caller: STRANGER, method: 'tools/call', params };
+  const request = { caller: STRANGER, method: 'tools/call', params, dialect };
   const outcome = await send(pick(`${call}:forged`).port, request, soon());
   if (outcome.type === 'asks' || outcome.type === 'done') {
     checker.break(4, `a stranger goes on with ${call}`);
@@ -24,13 +26,12 @@ export async function forge(
 /** Law 9: a token that is wrong, or over, is of no use, not even to its caller. */
 export async function sendWithWrongToken(
   call: string,
-  caller: string,
-  params: ModernRequest['params'],
+  sent: Omit<ModernRequest, 'method'>,
   { pick, checker }: Surroundings,
 ): Promise<void> {
   for (const wrong of WRONG) {
-    const token = wrongToken(caller, wrong);
-    const request = { caller, token, method: 'tools/call', params };
+    const token = wrongToken(sent.caller, wrong);
+    const request = { ...sent, token, method: 'tools/call' };
     const { type } = await send(pick(`${call}:${wrong}`).port, request, soon());
     if (type !== 'failed' && type !== 'broken') {
       checker.break(9, `a request of ${call} is served, with a token that is wrong: ${wrong}`);
@@ -44,18 +45,18 @@ export async function sendWithWrongToken(
  */
 export async function confuse(
   call: string,
-  caller: string,
-  params: ModernRequest['params'],
+  sent: Omit<ModernRequest, 'method'>,
   isUsedUp: boolean,
   { pick, checker }: Surroundings,
 ): Promise<void> {
+  const { params } = sent;
   const wrong: Record<string, ModernRequest['params']> = {
     arguments: { ...params, arguments: { call: 'another' } },
     tool: { ...params, name: 'another' },
     ...(isUsedUp && { answers: { ...params, inputResponses: { none: { action: 'decline' } } } }),
   };
   for (const [what, changed] of Object.entries(wrong)) {
-    const request = { caller, method: 'tools/call', params: changed };
+    const request = { ...sent, method: 'tools/call', params: changed };
     const outcome = await send(pick(`${call}:confused:${what}`).port, request, soon());
     if (outcome.type !== 'asks' && outcome.type !== 'done') continue;
     checker.break(4, `a retry of ${call} with other ${what} is served`);

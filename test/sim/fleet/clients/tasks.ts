@@ -1,4 +1,5 @@
 /** The client of a call that has become a task: it polls the task, answers what is asked, and takes the end. */
+import type { DialectName } from '../../../../src/dialects/dialects.ts';
 import { simulation } from '../../engine/simulation.ts';
 import type { Surroundings } from '../caller.ts';
 import { END_WITHIN_MS, OUTCOME_WITHIN_MS } from '../checker.ts';
@@ -9,6 +10,7 @@ interface FollowedTask {
   /** The call. */
   readonly name: string;
   readonly caller: string;
+  readonly dialect: DialectName | null;
   readonly taskId: string;
   readonly thinkMs: number;
   /** Whether another caller asks for the task, too. */
@@ -22,12 +24,12 @@ const POLL_MS = 500;
 
 /** @returns how the task ended */
 export async function follow(task: FollowedTask, around: Surroundings): Promise<Outcome> {
-  const { name, caller, taskId } = task;
+  const { name, caller, taskId, dialect } = task;
   const beginMs = simulation().nowMs;
   const ask = (method: string, params: object, by = caller) => {
     const { port } = around.pick(`${name}:${method}:${simulation().nowMs}`);
     const sentMs = simulation().nowMs;
-    const request = { caller: by, method, params: { taskId, ...params }, isTask: true };
+    const request = { caller: by, method, params: { taskId, ...params }, isTask: true, dialect };
     const untilMs = () => Math.max(sentMs, around.lastFaultMs()) + OUTCOME_WITHIN_MS;
     return send(port, request, untilMs);
   };
