@@ -69,4 +69,6 @@ export interface DisconnectedSession {
   /** What was known of its calls here; `null` if the home had the session in another process. */
   readonly questions: SessionQuestions | null;
   readonly isInherited: boolean;
+  /** Whether calls run in it that the home does not know. */
+  readonly hasUnknownCalls: boolean;
 }

@@ -148,8 +148,8 @@ export class HomeSessions {
     });
   }
 
-  /** Takes the session that the home had in another process for its own. */
-  inherit(point: SessionPoint): void {
+  /** Takes the session that the home had in another process for its own. @param hasUnknownCalls see `DisconnectedSession` */
+  inherit(point: SessionPoint, hasUnknownCalls: boolean): void {
     const left = new LeftCalls(this.#options);
     this.#disconnected = {
       point,
@@ -158,12 +158,18 @@ export class HomeSessions {
       hasServed: true,
       questions: null,
       isInherited: true,
+      hasUnknownCalls,
     };
   }
 
   /** The home is here from now on: what its sessions were asked meanwhile can be told to be a call's. */
   claimed(): void {
     for (const { session } of this.#all) session.questions.settle();
+  }
+
+  /** Whether something here uses the session. */
+  has(point: SessionPoint): boolean {
+    return [...this.#all].some(({ session }) => session.id === point.sessionId);
   }
 
   /** Leaves the session to another process as soon as nothing here uses it. */
@@ -213,7 +219,10 @@ export class HomeSessions {
     if (point === null || this.#isClosed) return permit.free();
     const isInherited = this.#disconnected?.isInherited === true;
     const { questions } = session;
-    this.#disconnected = { point, permit, left, hasServed, questions, isInherited };
+    this.#disconnected = {
+      ...{ point, permit, left, hasServed, questions, isInherited },
+      hasUnknownCalls: false,
+    };
   }
 
   /** Makes the current session, which no call used, an earlier one. */
@@ -290,6 +299,7 @@ export class HomeSessions {
         const taken = permit ?? (await permits.take(principal));
         const adopted = await this.#adopted(owner, point, taken, left);
         if (questions !== null) adopted.session.questions.goOnAfter(questions);
+        if (disconnected.hasUnknownCalls) adopted.session.questions.mayRun([UNKNOWN_CALLS]);
         return adopted;
       });
       entry.hasServed ||= hasServed;

@@ -130,10 +130,15 @@ export class Home {
   }
 
   /** Goes on with the session that the home had in another process, unless there is one here. */
-  inherit(point: SessionPoint): void {
+  inherit(point: SessionPoint, hasUnknownCalls: boolean): void {
     if (!this.#sessions.lacksSession) return;
-    this.#sessions.inherit(point);
+    this.#sessions.inherit(point, hasUnknownCalls);
     this.#checkIdle();
+  }
+
+  /** Whether something here uses the session. */
+  has(point: SessionPoint): boolean {
+    return this.#sessions.has(point);
   }
 
   /** The home is here from now on. */

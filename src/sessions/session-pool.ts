@@ -324,7 +324,12 @@ export class SessionPool {
     // It got a session before it could be claimed, while the store was unreachable.
     const own = this.#homes.get(home.key)?.point ?? null;
     if (own !== null) placement.keep(home.key, own);
-    else if (claim.session !== null) this.#homeOf(owner, home).inherit(claim.session);
+    else if (claim.session !== null) {
+      // The home was here before, and calls of then go on in its session.
+      const { session } = claim;
+      const hasOthers = [...this.#former].some((former) => former.has(session));
+      this.#homeOf(owner, home).inherit(session, hasOthers);
+    }
     return null;
   }
 

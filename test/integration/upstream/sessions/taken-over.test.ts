@@ -7,6 +7,7 @@ import { Sharing } from '../../../../src/sessions/session-owner.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
 import type { HomeClaim, HomePlacement } from '../../../../src/sessions/placement.ts';
 import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
+import type { SessionPoint } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import {
   ADA,
@@ -303,12 +304,14 @@ test('a home that comes back has nothing of what ran before another process had 
   );
   let lose = (_key: string) => {};
   const isHere = { now: false };
+  const left: { session: SessionPoint | null } = { session: null };
   const placement = placementOf({
     isHere: () => isHere.now,
     claim: async () => {
       isHere.now = true;
-      return { type: 'here', session: null };
+      return { type: 'here', ...left };
     },
+    keep: (_key, session) => void (left.session = session),
     listen: ({ lost }) => void (lose = lost),
   });
   const clock = new ManualClock();
@@ -336,6 +339,9 @@ test('a home that comes back has nothing of what ran before another process had 
     false,
     true,
   ]);
+  // It went on in the session of the former one, whose call it does not know.
+  expect(next.session.id).toBe(former.session.id);
+  expect(next.session.questions.hasUnfinished).toBe(true);
   former.giveBack(true);
   next.giveBack(true);
   expect(pool.hasHome(HOME)).toBe(true);
