@@ -201,12 +201,14 @@ export class ModernEndpoint {
       },
       this.#options,
     );
-    const reply = await this.#replyTo(request, modern, writer).catch((error: unknown) => {
-      // The client still gets a reply.
-      this.#logDefect(error, request);
-      const failure = callFailure('internal_error', 'unknown', 'Internal error');
-      return { kind: 'failed', failure } as const;
-    });
+    const reply = await this.#replyTo(request, modern, writer, response.req).catch(
+      (error: unknown) => {
+        // The client still gets a reply.
+        this.#logDefect(error, request);
+        const failure = callFailure('internal_error', 'unknown', 'Internal error');
+        return { kind: 'failed', failure } as const;
+      },
+    );
     if (span !== undefined) endSpan(span, reply);
     if (writer.closed.aborted) return;
     const isChanged = reply.kind === 'failed' && reasonOf(reply.failure) === 'upstream_changed';
@@ -235,6 +237,7 @@ export class ModernEndpoint {
     request: EdgeRequest,
     { id, method }: ModernRequest,
     waiter: ListenWaiter,
+    http: IncomingMessage,
   ): Promise<CallReply> {
     const route = this.#route;
     switch (serviceOf(method)) {
@@ -243,7 +246,7 @@ export class ModernEndpoint {
       case 'interactive':
         return route.call(request, waiter);
       case 'listen':
-        return route.listen(request, id, waiter);
+        return route.listen(request, id, waiter, http);
       case 'task':
         return route.task?.(request, waiter) ?? Promise.resolve(NO_TASKS);
       case 'forward':

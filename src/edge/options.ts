@@ -39,11 +39,12 @@ export interface EdgeRoute {
   readonly call: (request: EdgeRequest, waiter: Waiter) => Promise<CallReply>;
   /** Serves a request about a task; `null` if the gateway offers no tasks. */
   readonly task: ((request: EdgeRequest, waiter: Waiter) => Promise<CallReply>) | null;
-  /** Serves a listener until it ends. */
+  /** Serves a listener until it ends. @param http the request as it came */
   readonly listen: (
     request: EdgeRequest,
     id: ClientRequestId,
     waiter: ListenWaiter,
+    http: IncomingMessage,
   ) => Promise<CallReply>;
   /** Rewrites what a reply says of the server's URL. */
   readonly published: (reply: CallReply, caller: Caller) => CallReply;

@@ -17,6 +17,8 @@ export interface RouteCallers {
   readonly identify: (
     request: IncomingMessage,
   ) => Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
+  /** See `Identity.untilRefused`. */
+  readonly untilRefused: (request: IncomingMessage, end: () => void) => () => void;
   /** @returns `null` if the caller is known */
   readonly refusalOf: (request: IncomingMessage) => Promise<CallerRefusal | null>;
 }
@@ -47,7 +49,6 @@ export function callersOf(
     const caller = {
       ...callerOf(request.headers, verdict.principal, options),
       ...(address !== undefined && { address }),
-      untilRefused: (end: () => void) => identity.untilRefused(request, end),
     };
     if (caller.kind !== 'anonymous') return caller;
     const reason = whyNotLocal(request);
@@ -62,6 +63,7 @@ export function callersOf(
     return kind === 'token' ? null : exchangeRefusalOf(kind, challenge);
   };
   return {
+    untilRefused: (request, end) => identity.untilRefused(request, end),
     refusalOf: async (request) => {
       const verdict = await identity.identify(request);
       return verdict.kind === 'known' ? exchanged(request) : refusalOf(verdict, challenge);

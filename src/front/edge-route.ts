@@ -75,9 +75,9 @@ export function edgeRoute(
     },
     task: tasks && ((request, waiter) => serveTaskMethod(tasks, request, waiter)),
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
-    listen: (request, id, waiter) =>
+    listen: (request, id, waiter, http) =>
       whenAdmitted(route.admission, request, waiter.closed, () =>
-        route.subscriptions.listen(request, id, waiter),
+        route.subscriptions.listen(request, id, waiter, (end) => callers.untilRefused(http, end)),
       ),
     passThrough,
   };

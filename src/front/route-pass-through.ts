@@ -74,7 +74,7 @@ export function routePassThrough(
     onToken: (status, challenge) => route.resource?.answered(status, challenge),
     onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
     refusalOf: ({ raw }) => callers.refusalOf(raw),
-    untilRefused: ({ raw }, end) => shared.identity.untilRefused(raw, end),
+    untilRefused: ({ raw }, end) => callers.untilRefused(raw, end),
     onOutcome,
     headersTimeoutMs: server.headersTimeoutMs,
     maxBodyBytes: config.limits.maxBodyBytes,

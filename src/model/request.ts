@@ -172,11 +172,6 @@ export interface Caller {
   readonly credentialsKey: string;
   /** The header that names the conversation (`sessions.key.header`); `null` if none does. */
   readonly conversation: string | null;
-  /**
-   * Calls back once the caller would be refused: its token is over, or another configuration does not know it.
-   * @returns a function that ends that
-   */
-  readonly untilRefused?: (end: () => void) => () => void;
   /** The address of its client, for the audit; absent if it is not known. */
   readonly address?: string;
   /** Headers that go upstream with this request: credentials, and what the client addressed to the server. */

@@ -63,12 +63,14 @@ export class Subscriptions {
   /**
    * Serves one listener until it ends. Never throws because of the upstream.
    * @param id of the request, which is the id of the subscription (subscriptions, "Receiving Notifications")
+   * @param untilRefused calls back once the caller would be refused, and returns a function that ends that
    * @returns the result that ends the stream, or the failure
    */
   async listen(
     request: EdgeRequest,
     id: ClientRequestId,
     waiter: ListenWaiter,
+    untilRefused: (end: () => void) => () => void,
   ): Promise<CallReply> {
     if (this.#stopping) return REFUSED;
     const { quota, maxResourcesPerListener } = this.#options;
@@ -84,7 +86,7 @@ export class Subscriptions {
     const listener = new Listener(id, filter, waiter, tasks);
     this.#listeners.add(listener);
     // The client listens again with another token.
-    const forget = request.caller.untilRefused?.(() => listener.end(REFUSED_CALLER));
+    const forget = untilRefused(() => listener.end(REFUSED_CALLER));
     const stream = this.#options.pool.canListen ? this.#streamFor(request) : null;
     try {
       // Nothing can be heard where the server has one session, which its callers take turns to have.
@@ -102,7 +104,7 @@ export class Subscriptions {
       this.#report(failure);
       return { kind: 'failed', failure: failureOfRequest(failure) };
     } finally {
-      forget?.();
+      forget();
       this.#listeners.delete(listener);
       stream?.leave(listener);
     }

@@ -33,7 +33,7 @@ function subscriptionsWith(has: FollowedTasks['has']) {
   return {
     quota,
     subscriptions,
-    listening: subscriptions.listen(TASK_LISTENER, clientRequestId(1), waiter),
+    listening: subscriptions.listen(TASK_LISTENER, clientRequestId(1), waiter, () => () => {}),
     close: () => {
       close();
       return over;
