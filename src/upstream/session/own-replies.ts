@@ -38,20 +38,20 @@ export class OwnReplies {
   }
 
   /**
-   * Sends a reply. Whether the server takes it does not matter to anybody here. A request that has just got one gets no second:
-   * some servers send each message twice.
+   * Sends a reply. A request that has just got one gets no second: some servers send each message twice.
+   * @param onRefused called if the server does not take it, or it is not sent
    */
-  send(id: RequestId, reply: JsonRpcReply): void {
+  send(id: RequestId, reply: JsonRpcReply, onRefused = () => {}): void {
     const nowMs = this.#clock.elapsed();
     const written = JSON.stringify(id);
     if (nowMs - (this.#replied.get(written) ?? -Infinity) < REPEATS_MS) return;
     if (written.length <= MAX_REPLIED_ID_CHARACTERS) this.#replied.set(written, nowMs);
     const { waiting } = this.#turns;
-    if (waiting >= MAX_WAITING_REPLIES) return;
-    if (waiting > 0 && written.length > MAX_WAITING_ID_CHARACTERS) return;
+    if (waiting >= MAX_WAITING_REPLIES) return onRefused();
+    if (waiting > 0 && written.length > MAX_WAITING_ID_CHARACTERS) return onRefused();
     const sent = this.#turns.take(async (hasWaited) => {
       if (!hasWaited || !this.#isOver()) await this.#respond(id, reply);
     });
-    sent.catch(() => {});
+    sent.catch(onRefused);
   }
 }

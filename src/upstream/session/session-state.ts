@@ -104,7 +104,7 @@ export class SessionState implements CallHost {
       detector: options.detector,
       askingStyle: options.askingStyle,
       calls: this.calls,
-      reply: (id, reply) => this.reply(id, reply),
+      reply: (id, reply, onRefused) => this.reply(id, reply, onRefused),
     });
   }
 
@@ -254,9 +254,9 @@ export class SessionState implements CallHost {
     if (sharing !== null) this.questions.shared(call, sharing, reply);
   }
 
-  /** Replies to a request of the server. Whether the server takes it does not matter to anybody here. */
-  reply(id: ServerRequestId | ExactNumber, reply: JsonRpcReply): void {
-    this.#ownReplies.send(id, reply);
+  /** Replies to a request of the server. @param onRefused called if the server does not take the reply */
+  reply(id: ServerRequestId | ExactNumber, reply: JsonRpcReply, onRefused?: () => void): void {
+    this.#ownReplies.send(id, reply, onRefused);
   }
 
   /** Ends a call, or fails a request, that the server has not taken. */

@@ -97,7 +97,8 @@ export class HeldQuestions<Call> {
     const asking = working.length > 0 ? working : running.keys();
     const candidates = new Set([...asking, ...unfinished()]);
     const confirming = this.#options.confirm();
-    if (this.#settle(question, candidates, confirming === null)) return;
+    const isConfirmed = confirming === null;
+    if (this.#settle(question, candidates, isConfirmed)) return;
     const bytes = Buffer.byteLength(JSON.stringify(question));
     if (this.#held.length >= MAX_QUESTIONS || this.#bytes + bytes > MAX_BYTES) {
       return this.#decline(question, candidates);
@@ -106,7 +107,6 @@ export class HeldQuestions<Call> {
       this.#remove(held);
       this.#decline(question, candidates);
     });
-    const isConfirmed = confirming === null;
     const held: HeldQuestion = { question, candidates, bytes, deadline, isConfirmed };
     this.#held = [...this.#held, held];
     this.#bytes += bytes;

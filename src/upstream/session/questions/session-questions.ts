@@ -18,7 +18,7 @@ import type {
 } from '../../discovery/broadcast-detector.ts';
 import { TRAITS } from '../../transport/traits.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { HeldQuestions, STOPPED_CALL_MS } from './held-questions.ts';
+import { ANSWER_WAIT_MS, HeldQuestions, STOPPED_CALL_MS } from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked, type ServerRequest } from './routing.ts';
 import type { SessionCall } from '../session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
@@ -30,8 +30,8 @@ export interface SessionQuestionsOptions {
   readonly askingStyle: AskingStyleDetector;
   /** The calls that run. */
   readonly calls: Entries<UpstreamRequestId, SessionCall>;
-  /** Replies to a request of the server. */
-  readonly reply: (id: ServerRequestId, reply: JsonRpcReply) => void;
+  /** Replies to a request of the server. @param onRefused called if the server does not take the reply */
+  readonly reply: (id: ServerRequestId, reply: JsonRpcReply, onRefused?: () => void) => void;
 }
 
 /** Stands for all calls of a session that nobody here knows. */
@@ -220,7 +220,8 @@ export class SessionQuestions {
   #over({ id, mayHaveGivenUp }: UnfinishedCall): void {
     this.#ended.set(id, true);
     // One stream brings the reply after all that the call has asked.
-    if (mayHaveGivenUp && TRAITS[this.#options.transport].namesTheCall) this.#unfinished.goOn([id]);
+    if (mayHaveGivenUp && TRAITS[this.#options.transport].namesTheCall)
+      this.#unfinished.goOn([id], GOES_ON_MS);
     this.#uncorrelated?.held.ended(id, !mayHaveGivenUp);
   }
 
@@ -237,8 +238,13 @@ export class SessionQuestions {
         confirm: () => this.confirm(),
         ask: (call, question) => this.#ask(call, question),
         decline: ({ id, method }, mayHaveAsked, unfinished) => {
-          reply(id, unasked(method));
-          this.#unfinished.goOn(unfinished);
+          // Its tool waits on then, and goes on when it has given up.
+          const onRefused = () => {
+            const waiting = unfinished.filter((id) => !this.#ended.has(id));
+            this.#unfinished.goOn(waiting, ANSWER_WAIT_MS);
+          };
+          this.#unfinished.goOn(unfinished, STOPPED_CALL_MS);
+          reply(id, unasked(method), onRefused);
           for (const { listener } of mayHaveAsked) listener.unanswerable(method, 'ambiguous');
         },
       }),
@@ -264,7 +270,7 @@ const UNKNOWN_CALL = { wasStopped: true, mayHaveGivenUp: true, isSilent: false, 
 
 /** As `STOPPED_CALL_MS`, for a call that the server was not told to stop, or that waits for an answer. */
 const UNFINISHED_CALL_MS = 600_000;
-/** How much longer a call can ask when one of its questions was declined, or can be on its way, in ms. New calls wait so long. */
+/** How much longer a call can ask when one of its questions can be on its way, in ms. New calls wait so long. */
 const GOES_ON_MS = 5_000;
 /** Beyond this number one entry stands for the oldest. */
 const MAX_CALLS = 1_000;
@@ -290,8 +296,8 @@ class UnfinishedCalls {
   }
 
   /** These can ask more now: the server has declined or sent what can have been their own. */
-  goOn(ids: readonly UpstreamRequestId[]): void {
-    const goesOnUntilMs = this.#clock.elapsed() + GOES_ON_MS;
+  goOn(ids: readonly UpstreamRequestId[], forMs: number): void {
+    const goesOnUntilMs = this.#clock.elapsed() + forMs;
     for (const id of ids) {
       const call = { ...UNKNOWN_CALL, id };
       const entry = this.#calls.get(id) ?? { call, endedAtMs: -Infinity };

@@ -1,5 +1,6 @@
 /** What a call can have asked that ended without a reply. */
 import { describe, expect, test } from 'vitest';
+import { turnsUntil } from '../../../fixtures/manual-clock.ts';
 import { serverRequestId } from '../../../../src/protocol/ids.ts';
 import {
   ELICITATION,
@@ -13,8 +14,8 @@ import {
 describe('a call that ended without a reply', () => {
   // Rule concurrent-5: A call that ended without a reply can still ask: for 15 s after it ended if the server took
   // its cancellation and its open questions were answered, and else for 10 min. What comes meanwhile on a stream
-  // that names no call is held, and declined, as if the call ran. Then the call can ask for 5 s more, since the question can
-  // have been its own. A cancelled call of a tool that has ended in this session, and never asked, can ask for 5 s only. A
+  // that names no call is held, and declined, as if the call ran. Then the call can ask for 15 s more, since the question can
+  // have been its own, or for 60 s if the server does not take that. A cancelled call of a tool that has ended in this session, and never asked, can ask for 5 s only. A
   // call of a tool that was seen to ask waits until those can ask no more, at most 15 s.
   test('can ask for 15 s if the server took its cancellation', async () => {
     const ground = await stage();
@@ -76,7 +77,7 @@ describe('a call that ended without a reply', () => {
   });
 
   // Rule concurrent-5.
-  test('can ask for 5 s more when a question is declined that can have been its own', async () => {
+  test('can ask for 15 s more when a question is declined that can have been its own', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;
     const cancelled = await start();
@@ -88,11 +89,40 @@ describe('a call that ended without a reply', () => {
     await settled(ground);
     clock.advance(30_000);
     expect(await replied('first')).toEqual({ action: 'cancel' });
-    expect([session.questions.isCertain, session.questions.certainInMs()]).toEqual([true, 5_000]);
+    expect([session.questions.isCertain, session.questions.certainInMs(true)]).toEqual([
+      true,
+      15_000,
+    ]);
+    clock.advance(14_999);
     send({ id: 'second', ...ELICITATION });
     await settled(ground);
     expect(questionsOf(next)).toEqual([]);
-    clock.advance(5_000);
+    clock.advance(1);
+    send({ id: 'third', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual(['third']);
+  });
+
+  // Rule concurrent-5.
+  test('can ask for a minute more when the server does not take what declines its question', async () => {
+    const ground = await stage();
+    const { clock, start, send, holdReply, replied } = ground;
+    const cancelled = await start();
+    await cancelled.exchange.cancel('the client left', {});
+    cancelled.exchange.abandon();
+    const next = await start();
+    send({ id: 'first', ...ELICITATION });
+    await settled(ground);
+    const refuse = holdReply(401);
+    clock.advance(30_000);
+    expect(await replied('first')).toEqual({ action: 'cancel' });
+    refuse();
+    await turnsUntil(() => ground.session.questions.certainInMs(true) === 0);
+    clock.advance(59_999);
+    send({ id: 'second', ...ELICITATION });
+    await settled(ground);
+    expect(questionsOf(next)).toEqual([]);
+    clock.advance(1);
     send({ id: 'third', ...ELICITATION });
     await settled(ground);
     expect(questionsOf(next)).toEqual(['third']);
