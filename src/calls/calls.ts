@@ -15,6 +15,7 @@ import { drainCall, isRetryOfLostCall, outlivesProcess, startCall } from './call
 import { type CallData, type CallServices, type Retry, expectedRequest } from './call/data.ts';
 import { logStopped, liveCallOf } from './call/log.ts';
 import { failed } from './call/replies.ts';
+import { leaveIfHomeIsLost } from './call/server.ts';
 import { isBroken, isDetached, isOver } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './call/limits.ts';
@@ -175,6 +176,8 @@ export class Calls {
     const pointer = this.#open(request, requestState);
     if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, waiter);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer, request);
+    const leaving = this.#leaveToHome(pointer);
+    if (leaving !== null) await leaving;
     const retry: Retry = { pointer, request, waiter, isRelayed: false };
     return this.#serveOrRefuse(retry) ?? this.#recovery.recover(retry);
   }
@@ -188,6 +191,7 @@ export class Calls {
     const opened = this.#open(request, request.requestState);
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
     if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer, request);
+    await this.#leaveToHome(pointer);
     const isHere = this.#registry.find(pointer.callId) !== undefined;
     const retry: Retry = { pointer, request, waiter, isRelayed: true };
     const sendClientBack = () =>
@@ -202,6 +206,12 @@ export class Calls {
       return mayResume ? { begin: () => this.#recovery.recover(retry), sendClientBack } : null;
     }
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
+  }
+
+  /** See `leaveIfHomeIsLost`, for a call that waits for its client here. */
+  #leaveToHome({ callId: id }: Pointer): Promise<void> | null {
+    const call = this.#registry.find(id);
+    return call !== undefined && isDetached(call.state) ? leaveIfHomeIsLost(call) : null;
   }
 
   /**

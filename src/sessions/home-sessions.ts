@@ -22,15 +22,21 @@ import { openInPermit, type PermitOptions, type PermittedSession, type Permit } 
  */
 export type ReplacementReason = 'forgotten' | 'uncertain' | 'needed';
 
+/** What `HomePlacement` knows of one home. */
+export interface HomeOwnership {
+  /** Whether no other process can have the home, and calls in its sessions. */
+  isConfirmed(): boolean;
+  stillHere(): Promise<boolean> | null;
+  askStore(): Promise<boolean> | null;
+}
+
 export interface HomeSessionsOptions extends PermitOptions, LeftCallsOptions {
   /** Whose sessions these are, for `Permits`. */
   readonly principal: string | null;
   /** Whether the caller has to be told that the state of an earlier session is gone. */
   readonly hasLostState: boolean;
-  /** Whether no other process can have the home, and calls in its sessions; `null` if homes are not claimed. */
-  readonly isConfirmed: (() => boolean) | null;
-  /** See `HeldQuestionsOptions.confirm`. */
-  readonly confirm: () => Promise<unknown> | null;
+  /** `null` if homes are not claimed. */
+  readonly ownership: HomeOwnership | null;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
@@ -51,6 +57,7 @@ export class HomeSessions {
   readonly #adopting = new Map<SessionId, Promise<HomeSession>>();
   #hasLostState: boolean;
   #isHandedOver = false;
+  #isLost = false;
   #isClosed = false;
 
   constructor(options: HomeSessionsOptions) {
@@ -103,6 +110,11 @@ export class HomeSessions {
     return this.#isHandedOver;
   }
 
+  /** True if another process has taken the home over. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
   get isClosed(): boolean {
     return this.#isClosed;
   }
@@ -126,7 +138,7 @@ export class HomeSessions {
 
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
   async adopt(owner: SessionOwner, point: SessionPoint): Promise<HomeSession> {
-    const { permits, principal, isConfirmed } = this.#options;
+    const { permits, principal, ownership } = this.#options;
     const running = this.#adopting.get(point.sessionId);
     if (running !== undefined) {
       return againIfRefused(running, () => this.adopt(owner, point));
@@ -141,7 +153,7 @@ export class HomeSessions {
     return this.#once(point, async () => {
       const entry = await this.#adopted(owner, point, await permits.take(principal));
       // The home that is claimed had another session. Who opened this one without the home can make calls in it.
-      if (isConfirmed !== null) entry.session.questions.mayRun([UNKNOWN_CALLS]);
+      if (ownership !== null) entry.session.questions.mayRun([UNKNOWN_CALLS]);
       entry.adopted = this.lacksSession ? 'home' : 'guest';
       if (this.lacksSession) this.#current = entry;
       return entry;
@@ -179,11 +191,20 @@ export class HomeSessions {
 
   /** Another process has the home: it needs the standalone streams, and listeners hear nothing here any more. */
   lost(): void {
+    this.#isLost = true;
     this.handOver();
     for (const entry of [...this.#all]) {
       entry.session.closeStandaloneStream();
       leaveListeners(entry);
     }
+  }
+
+  /**
+   * Finds out whether the home is still here. One that was lost is not, also if it comes back.
+   * @returns `null` at once if nothing has to be found out
+   */
+  stillHere(): Promise<boolean> | null {
+    return this.#isLost ? Promise.resolve(false) : (this.#options.ownership?.stillHere() ?? null);
   }
 
   /** The session is no longer the current one. Calls that use it can finish. */
@@ -267,7 +288,7 @@ export class HomeSessions {
         this.#current = opened;
         opened.adopted &&= 'home';
         const point = pointOf(opened.session);
-        if (point !== null) this.#options.onSession(point);
+        if (point !== null && !this.#isLost) this.#options.onSession(point);
         return opened;
       })
       .finally(() => {
@@ -346,16 +367,20 @@ export class HomeSessions {
   }
 
   #add(permitted: PermittedSession, left = new LeftCalls(this.#options)): HomeSession {
-    const { upstream } = this.#options;
+    const { upstream, ownership } = this.#options;
     const entry: HomeSession = {
       ...{ ...permitted, users: 0, left, hasServed: false, adopted: null },
       habits: new LruMap(MAX_TARGETS),
       onReplaced: new Set(),
     };
-    // Where homes are not claimed, another process may still use a session that it had.
-    entry.session.questions.knowsAllCalls =
-      this.#options.isConfirmed ?? (() => entry.adopted === null || !upstream.detector.hasSiblings);
-    entry.session.questions.confirm = this.#options.confirm;
+    const { questions } = entry.session;
+    if (ownership !== null) {
+      questions.knowsAllCalls = () => !this.#isLost && ownership.isConfirmed();
+      questions.confirm = () => (this.#isLost ? null : ownership.askStore());
+    } else {
+      // Another process may still use a session that it had.
+      questions.knowsAllCalls = () => entry.adopted === null || !upstream.detector.hasSiblings;
+    }
     this.#all.add(entry);
     return entry;
   }

@@ -16,6 +16,7 @@ import {
 import { canBeAsked, type HomeConcurrency, type SessionOwner } from './session-owner.ts';
 import type { HomeSession } from './home-session.ts';
 import { HomeSessions, type HomeSessionsOptions } from './home-sessions.ts';
+import { elsewhere } from './placement.ts';
 import type { QueueLimits } from './permits.ts';
 import { CallQueue, type CalledTool, type StartedCall, type StartRule } from './call-queue.ts';
 
@@ -177,7 +178,14 @@ export class Home {
   ): Promise<SharedLease> {
     return this.#whilePending(async () => {
       const entry = await this.#takeSession(owner, false);
-      if (onReplaced !== undefined) entry.onReplaced.add(onReplaced);
+      if (onReplaced !== undefined) {
+        // It was lost meanwhile, and nobody would be told of that any more.
+        if (this.#sessions.isLost) {
+          this.#giveBack(entry);
+          throw elsewhere();
+        }
+        entry.onReplaced.add(onReplaced);
+      }
       let isBack = false;
       const giveBackOnce = () => {
         if (isBack) return;
@@ -269,6 +277,7 @@ export class Home {
       home: key,
       isReplacement,
       isSilent: entry.habits.get(target) === 'silent',
+      stillHere: () => this.#sessions.stillHere(),
       onParked: (isParked) => {
         entry.hasServed ||= isParked;
         if (isParked) this.#noteAsked(entry, target);

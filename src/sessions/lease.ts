@@ -18,6 +18,11 @@ export interface Lease {
   readonly isReplacement: boolean;
   /** True if calls of its target have ended in this session, and none has asked. */
   readonly isSilent: boolean;
+  /**
+   * Finds out whether the home of the session is still at this process.
+   * @returns `null` at once if nothing has to be found out
+   */
+  stillHere(): Promise<boolean> | null;
   /** Tells where the call stands. A session with a call that waits is pinged, and another call may start. */
   moved(phase: CallPhase): void;
   /** Notes that a question was declined that the call may have asked. */
@@ -59,6 +64,7 @@ export interface LentTo {
   readonly home?: string;
   readonly isReplacement?: boolean;
   readonly isSilent?: boolean;
+  readonly stillHere?: () => Promise<boolean> | null;
   /** Called when the call is parked, or goes on. */
   readonly onParked?: (isParked: boolean) => void;
   /** Takes the session back. Called once. @param hasAsked whether the call has asked, or may have */
@@ -89,6 +95,10 @@ export class CallLease implements Lease {
 
   get isSilent(): boolean {
     return this.#to.isSilent === true;
+  }
+
+  stillHere(): Promise<boolean> | null {
+    return this.#to.stillHere?.() ?? null;
   }
 
   moved(phase: CallPhase): void {

@@ -260,7 +260,7 @@ export class SessionPool {
     const placement = this.#placement;
     const hasLostState = this.#untold.has(key);
     this.#untold.delete(key);
-    const home: Home = new Home({
+    const home = new Home({
       ...this.#permitOptions(),
       key,
       hasLostState,
@@ -271,9 +271,11 @@ export class SessionPool {
       askers: this.#askers,
       clock: this.#clock,
       isRetired: () => this.#isRetired,
-      isConfirmed:
-        placement === null ? null : () => !this.#former.has(home) && placement.isConfirmed(key),
-      confirm: () => (this.#former.has(home) ? null : (placement?.askStore(key) ?? null)),
+      ownership: placement && {
+        isConfirmed: () => placement.isConfirmed(key),
+        stillHere: () => placement.stillHere(key),
+        askStore: () => placement.askStore(key),
+      },
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
       onSession: (point) => placement?.keep(key, point),

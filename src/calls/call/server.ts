@@ -101,6 +101,9 @@ export async function postAnswers(
   call.request = waiting.request;
   const headers = withContext(waiting.request.caller.headers, beginWork(call));
   const { generation } = call;
+  const leaving = leaveIfHomeIsLost(call);
+  if (leaving !== null) await leaving;
+  if (call.generation !== generation) return;
   const accepted: ServerRequestId[] = [];
   for (const { key, id } of requests) {
     const reply = waiting.replies.get(key);
@@ -347,6 +350,19 @@ function receivePostFailure(
  */
 async function leaveIfNotOurs(call: CallData): Promise<void> {
   if (!(await call.services.registry.isOurs(call.id))) call.dispatch({ type: 'takenOver' });
+}
+
+/**
+ * Leaves a call to the process that has taken over its home, if the server keeps the call for that: what it asks next on a stream
+ * that names no call is heard there, where nobody knows it. A process that hung finds that out only when it acts again.
+ * @returns `null` at once if nothing has to be found out
+ */
+export function leaveIfHomeIsLost(call: CallData): Promise<void> | null {
+  const finding = call.lease?.stillHere() ?? null;
+  if (finding === null) return null;
+  return finding.then((isHere) => {
+    if (!isHere && call.isResumable) call.dispatch({ type: 'takenOver' });
+  });
 }
 
 function isForgottenSession({ code, details }: UpstreamFailure): boolean {

@@ -1,8 +1,14 @@
 /** How retries of one call that nobody holds resume it at one replica: one after the other. */
 import { expect, test } from 'vitest';
 import type { Directory } from '../../../src/model/directory.ts';
-import { STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
-import { callsTestbed, RESULT, settled, waitingClient } from '../../fixtures/calls-testbed.ts';
+import { COORDINATION_UNAVAILABLE, STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
+import {
+  callsTestbed,
+  inputRequestsOf,
+  RESULT,
+  settled,
+  waitingClient,
+} from '../../fixtures/calls-testbed.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
 import { POINTER, POINTER_TO_ASKED } from '../../fixtures/pointers-of-dead-replicas.ts';
 
@@ -93,6 +99,65 @@ test('answers wait for a stream that broke again while the stream beside it was 
   server.says.resumed();
   await settled();
   expect(server.did).toEqual(['adopt', 'resume', 'respond 7']);
+  server.replies();
+  expect(await reply).toMatchObject({ result: RESULT });
+});
+
+/** A call that has asked, whose process has found out that another one has the home of its session. */
+async function askedAtLostHome({ isResumable }: { readonly isResumable: boolean }) {
+  const { clock, server, call, retry } = callsTestbed();
+  if (isResumable) server.keepsEvents();
+  const { reply } = call();
+  await settled();
+  server.asks(7);
+  await settled();
+  clock.advance(1);
+  const asked = await reply;
+  const [key = ''] = Object.keys(inputRequestsOf(asked));
+  const answers = { [key]: { action: 'accept', content: {} } };
+  server.did.length = 0;
+  return { server, answer: () => retry(asked, answers) };
+}
+
+// Rule questions-13: A process that has lost a home takes no answer in it for a call that the server keeps: what the call asks
+// next could come where nobody knows it. The retry goes on where the home is, or comes again.
+test('a call is left to the process that has its home before its answer is taken', async () => {
+  const { server, answer } = await askedAtLostHome({ isResumable: true });
+  server.home = Promise.resolve(false);
+  const reply = answer();
+  await settled();
+  // In this test nobody else has the home, so the call is resumed in it.
+  expect(server.did).toEqual(['leave', 'adopt', 'resume']);
+  server.home = null;
+  server.says.resumed();
+  await settled();
+  expect(server.did.at(-1)).toBe('respond 7');
+  server.replies();
+  expect(await reply).toMatchObject({ result: RESULT });
+});
+
+// Rule questions-13.
+test('an answer that waited for the stream is not sent where the home is lost meanwhile', async () => {
+  const { server, answer } = await askedAtLostHome({ isResumable: true });
+  server.says.interrupted();
+  const reply = answer();
+  await settled();
+  server.home = Promise.resolve(false);
+  server.says.resumed();
+  expect(await reply).toMatchObject({ kind: 'failed', failure: COORDINATION_UNAVAILABLE });
+  expect(server.did).toEqual(['leave']);
+});
+
+// Rule questions-13.
+test.each([
+  ['the server does not keep it', false, Promise.resolve(false)],
+  ['the home is still here', true, Promise.resolve(true)],
+])('a call is served where it is if %s', async (_why, isResumable, home) => {
+  const { server, answer } = await askedAtLostHome({ isResumable });
+  server.home = home;
+  const reply = answer();
+  await settled();
+  expect(server.did).toEqual(['respond 7']);
   server.replies();
   expect(await reply).toMatchObject({ result: RESULT });
 });

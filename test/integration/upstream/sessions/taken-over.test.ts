@@ -16,7 +16,12 @@ import {
   poolStage,
   POOL_OPTIONS,
 } from '../../../fixtures/servers/pool-testbed.ts';
-import { eventStream, json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
+import {
+  eventStream,
+  json,
+  legacyServer,
+  type ScriptedServer,
+} from '../../../fixtures/servers/scripted-server.ts';
 import {
   asked,
   ELICITATION,
@@ -61,6 +66,20 @@ function placementOf(some: Partial<HomePlacement>): HomePlacement {
     ...some,
   };
   return placement as HomePlacement;
+}
+
+/** A pool of the sessions with a server, in which callers have homes. */
+function poolTo(server: ScriptedServer, placement?: HomePlacement) {
+  const clock = new ManualClock();
+  const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
+  const options = {
+    ...POOL_OPTIONS,
+    concurrency: 'auto',
+    ...(placement && { placement }),
+  } as const;
+  const pool = new SessionPool(upstream, options, clock);
+  closeAfterTest(() => pool.close());
+  return { pool, clock };
 }
 
 /** The pool of a process that has just started: it has yet to find out what the server speaks. */
@@ -243,13 +262,9 @@ describe('a call that is resumed by the process that has claimed its home', () =
         streams[String(headers['last-event-id'] ?? 'standalone')] = eventStream(response);
       },
     });
-    const clock = new ManualClock();
-    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
     const session = { ...POINT, sessionId: sessionId(kept) };
     const placement = placementOf({ claim: async () => ({ type: 'here', session }) });
-    const options = { concurrency: 'auto', placement } as const;
-    const pool = new SessionPool(upstream, { ...POOL_OPTIONS, ...options }, clock);
-    closeAfterTest(() => pool.close());
+    const { pool, clock } = poolTo(server, placement);
     await pool.holderOf(ADA);
     const { session: adopted } = await pool.adopt(ADA, POINT, ANY);
     const heard = new Heard();
@@ -314,14 +329,7 @@ test('a home that comes back has nothing of what ran before another process had 
     keep: (_key, session) => void (left.session = session),
     listen: ({ lost }) => void (lose = lost),
   });
-  const clock = new ManualClock();
-  const upstream = upstreamOf(server, {}, clock);
-  const pool = new SessionPool(
-    upstream,
-    { ...POOL_OPTIONS, concurrency: 'auto', placement },
-    clock,
-  );
-  closeAfterTest(() => pool.close());
+  const { pool } = poolTo(server, placement);
   await pool.holderOf(ADA);
   const former = await pool.lease(ADA, ANY);
   expect(former.session.questions.knowsAllCalls()).toBe(true);
@@ -347,6 +355,29 @@ test('a home that comes back has nothing of what ran before another process had 
   expect(pool.hasHome(HOME)).toBe(true);
 });
 
+// Rule changes-10.
+test('a listener whose home is lost while its session is opened is told, and listens elsewhere', async () => {
+  const greeted = Promise.withResolvers<void>();
+  const asks = Promise.withResolvers<void>();
+  const server = await legacyServer(() => {}, {
+    onGet: (_received, response) => {
+      asks.resolve();
+      void greeted.promise.then(() => eventStream(response));
+    },
+  });
+  let lose = (_key: string) => {};
+  const placement = placementOf({
+    isHere: () => true,
+    listen: ({ lost }) => void (lose = lost),
+  });
+  const { pool } = poolTo(server, placement);
+  const listening = pool.leaseToListen(ADA, () => {});
+  await asks.promise;
+  lose(HOME);
+  greeted.resolve();
+  await expect(listening).rejects.toMatchObject({ code: 'session_gone' });
+});
+
 describe('a call in a session that was let go of here and is taken up again', () => {
   /** A call that is left, so that nothing here is connected to the session; and what is done before, and just before it is left. */
   async function takenUp({
@@ -362,10 +393,7 @@ describe('a call in a session that was let go of here and is taken up again', ()
       ({ body }, response) => void streams.set(body.id, eventStream(response)),
       { onGet: (_received, response) => void standalones.push(eventStream(response)) },
     );
-    const clock = new ManualClock();
-    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
-    const pool = new SessionPool(upstream, { ...POOL_OPTIONS, concurrency: 'auto' }, clock);
-    closeAfterTest(() => pool.close());
+    const { pool } = poolTo(server);
     const start = async (): Promise<StartedCall> => {
       const lease = await pool.lease(ADA, ANY);
       const { heard, exchange } = call(lease.session);
@@ -444,14 +472,7 @@ test.each([
       claim: async () => ({ type: 'here', session: null }),
       askStore: () => store.promise,
     });
-    const clock = new ManualClock();
-    const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
-    const pool = new SessionPool(
-      upstream,
-      { ...POOL_OPTIONS, concurrency: 'auto', placement },
-      clock,
-    );
-    closeAfterTest(() => pool.close());
+    const { pool } = poolTo(server, placement);
     await pool.holderOf(ADA);
     const lease = await pool.lease(ADA, ANY);
     const { heard, exchange } = call(lease.session);
