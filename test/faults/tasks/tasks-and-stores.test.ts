@@ -169,9 +169,8 @@ test('a replica whose task was taken over while it was frozen serves the task of
   await listener.leave();
 });
 
-// Rule shared-15: A task that ended while its replica could not reach Redis has ended for all when the replica can reach it
-// again, also if another one took it over meanwhile, unless it has ended there by then.
-test('a task that ends while its replica is cut off from Redis has ended for all when it is back', async () => {
+/** Two replicas, of which one reaches Redis by a way that can be cut, or be slow. */
+async function replicasOfWhichOneIsCutOff() {
   const { tools, effects } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
   const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
@@ -179,6 +178,13 @@ test('a task that ends while its replica is cut off from Redis has ended for all
   const route = { tasks: TASKS };
   const one = await replica(legacy, { redis: new URL(`redis://127.0.0.1:${way.port}`), route });
   const other = await replica(legacy, { redis: redis.url, route });
+  return { one, other, way, effects };
+}
+
+// Rule shared-15: A task that ended while its replica could not reach Redis has ended for all when the replica can reach it
+// again, also if another one took it over meanwhile, unless it has ended there by then.
+test('a task that ends while its replica is cut off from Redis has ended for all when it is back', async () => {
+  const { one, other, way, effects } = await replicasOfWhichOneIsCutOff();
   const taskId = await taskAt(one.url);
   way.cut();
   await answer(one.url, taskId, 'Ada');
@@ -194,13 +200,7 @@ test('a task that ends while its replica is cut off from Redis has ended for all
 // Rule shared-22: A client is told of the end of a task once Redis has it, or does not take it within 2 s: from then on no other replica
 // says that the task goes on.
 test('an end that one replica has told is told by the others from then on, however slowly Redis takes it', async () => {
-  const { tools } = greeter();
-  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
-  const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
-  stopAfterTest(() => way.stop());
-  const route = { tasks: TASKS };
-  const one = await replica(legacy, { redis: new URL(`redis://127.0.0.1:${way.port}`), route });
-  const other = await replica(legacy, { redis: redis.url, route });
+  const { one, other, way } = await replicasOfWhichOneIsCutOff();
   const taskId = await taskAt(one.url);
   const listener = listenToTask(one.url, taskId);
   await untilTask(one.url, taskId, ['input_required']);

@@ -34,9 +34,15 @@ export interface Response {
 
 export type MayHaveActed = 'no' | 'unknown' | 'yes';
 
+/** No response came, or none that is whole. */
+export interface Broken {
+  readonly type: 'broken';
+  readonly how: string;
+}
+
 /** What became of a request. */
 export type Outcome =
-  | { readonly type: 'broken'; readonly how: string }
+  | Broken
   | {
       readonly type: 'failed';
       readonly reason: string;
@@ -108,22 +114,51 @@ const REST_MS = 400;
 export function send(port: number, wanted: ModernRequest, untilMs: () => number): Promise<Outcome> {
   const { readsSlowly = false, dialect = null } = wanted;
   const path = dialect === null ? '/mcp' : pathOf(dialect);
-  const headers = headersOf(wanted);
+  const exchange = {
+    ...{ port, path, method: 'POST', headers: headersOf(wanted), untilMs },
+    body: JSON.stringify(messageOf(wanted)),
+  };
+  return sendOverHttp(exchange, async (response) => {
+    const outcome = await read(response, readsSlowly, dialect);
+    if (outcome.type === 'failed' && isRefusal(outcome.reason)) renewToken(wanted.caller);
+    return outcome;
+  });
+}
+
+interface HttpExchange {
+  readonly port: number;
+  readonly path: string;
+  readonly method: string;
+  readonly headers: http.OutgoingHttpHeaders;
+  readonly body: string | undefined;
+  /** When the client gives up, asked again when that time has come. */
+  readonly untilMs: () => number;
+  readonly onSent?: (request: http.ClientRequest) => void;
+}
+
+/** Sends a request on a connection of its own. @param receive makes the outcome of the response */
+export function sendOverHttp<Received>(
+  { port, path, method, headers, body, untilMs, onSent }: HttpExchange,
+  receive: (response: IncomingMessage) => Received | Promise<Received>,
+): Promise<Received | Broken> {
   return new Promise((resolve) => {
     let isOver = false;
-    const finish = (outcome: Outcome) => {
+    const finish = (outcome: Received | Broken) => {
       isOver = true;
       resolve(outcome);
     };
-    const take = (outcome: Outcome) => {
-      if (outcome.type === 'failed' && isRefusal(outcome.reason)) renewToken(wanted.caller);
-      finish(outcome);
-    };
     const fail = (error: NodeJS.ErrnoException) =>
       finish({ type: 'broken', how: error.code ?? error.message });
+    const take = async (response: IncomingMessage) => {
+      try {
+        finish(await receive(response));
+      } catch (error) {
+        fail(error as NodeJS.ErrnoException);
+      }
+    };
     const request = http.request(
-      { agent: false, host: '127.0.0.1', port, path, method: 'POST', headers },
-      (response) => void read(response, readsSlowly, dialect).then(take, fail),
+      { agent: false, host: '127.0.0.1', port, path, method, headers },
+      (response) => void take(response),
     );
     const giveUp = () => {
       if (isOver) return;
@@ -133,7 +168,8 @@ export function send(port: number, wanted: ModernRequest, untilMs: () => number)
     };
     simulation().at(untilMs(), giveUp);
     request.on('error', fail);
-    request.end(JSON.stringify(messageOf(wanted)));
+    onSent?.(request);
+    request.end(body);
   });
 }
 

@@ -2,7 +2,7 @@
 import type { LegacySession } from './clients/legacy-session.ts';
 import { nameOfLegacy } from './clients/legacy-plans.ts';
 import type { History } from './history.ts';
-import { isUndisturbed, waitsInVain } from './outcomes.ts';
+import { isAboutToListen, isUndisturbed, waitsInVain } from './outcomes.ts';
 import type { Journal } from './servers/journal.ts';
 import { asksOnItsStream } from './servers/tools.ts';
 
@@ -16,7 +16,8 @@ export function checkSession(
   const { server, legacy } = history;
   // What is said on a stream that is ended at once, or of which nobody has the head, can be lost.
   const isHeard = !server.endsStandalone && !server.holdsHeads;
-  if (isHeard && session.heardMs < changedMs)
+  const wasAway = session.endedMs.some((endedMs) => isAboutToListen(endedMs, changedMs));
+  if (isHeard && !wasAway && session.heardMs < changedMs)
     violate(3, `${session.name} listens, and hears no change`);
   const calls = legacy.flatMap((planned) =>
     planned.calls.map(({ id, tool }) => ({ name: nameOfLegacy(planned.id, id), tool })),

@@ -178,3 +178,11 @@ function mustSucceedOverStdio(
 function isAlone({ calls }: History, caller: string): boolean {
   return calls.filter((call) => call.caller === caller).length === 1;
 }
+
+/** Whoever listens does so again within this time after its stream has ended, with its token for example. */
+const LISTENS_AGAIN_WITHIN_MS = 5_000;
+
+/** Whether a client whose stream had ended was about to listen again. */
+export function isAboutToListen(endedMs: number, nowMs: number): boolean {
+  return endedMs <= nowMs && nowMs - endedMs < LISTENS_AGAIN_WITHIN_MS;
+}

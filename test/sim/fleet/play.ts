@@ -12,7 +12,13 @@ import { LegacySession } from './clients/legacy-session.ts';
 import { Listening } from './clients/listener.ts';
 import { losesData, type Moment } from './faults.ts';
 import { type History, lastCallsOf } from './history.ts';
-import { checkOutcomes, checkReconnects, checkUndisturbed, isUndisturbed } from './outcomes.ts';
+import {
+  checkOutcomes,
+  checkReconnects,
+  checkUndisturbed,
+  isUndisturbed,
+  isAboutToListen,
+} from './outcomes.ts';
 import { checkSession } from './legacy-outcomes.ts';
 import { emptyPool, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
@@ -42,8 +48,6 @@ const REDELIVER_MS = 121_000;
 const HEAL_AFTER_MS = 25_000;
 /** So long it takes at most until nobody reads what a client has left. */
 const LEFT_WITHIN_MS = 15_000;
-/** A listener whose stream has ended listens again within this time. */
-const LISTENS_AGAIN_WITHIN_MS = 5_000;
 /** One request in so many goes to a replica that is frozen or drains, as a balancer sees that late. */
 const MISLED_ONE_IN = 4;
 
@@ -181,9 +185,7 @@ class Fleet {
     listener.end();
     // What is said on a stream that is ended at once is lost.
     if (heardMs >= changedMs || this.#history.server.endsStandalone) return;
-    // It was about to listen again.
-    const awayMs = ended.map(({ endedMs }) => changedMs - endedMs);
-    if (awayMs.some((ms) => ms >= 0 && ms < LISTENS_AGAIN_WITHIN_MS)) return;
+    if (ended.some(({ endedMs }) => isAboutToListen(endedMs, changedMs))) return;
     const streams = [...ended, { sinceMs: sinceMs ?? Infinity, endedMs: Infinity }];
     const listened = streams.some((one) => one.sinceMs <= changedMs && one.endedMs > changedMs);
     if (listened) this.checker.break(3, `${caller} listens, and hears no change`);

@@ -1,10 +1,11 @@
 /** The wire of a legacy client (2025-11-25), with `node:http` and nothing else. */
-import http, { type IncomingMessage } from 'node:http';
+import type http from 'node:http';
+import { type IncomingMessage } from 'node:http';
 import { below } from '../../engine/random.ts';
 import { simulation } from '../../engine/simulation.ts';
 import type { Surroundings } from '../caller.ts';
 import { OUTCOME_WITHIN_MS } from '../checker.ts';
-import { TOO_LATE } from '../client.ts';
+import { type Broken, sendOverHttp, TOO_LATE } from '../client.ts';
 import type { Message } from '../servers/sessions.ts';
 import { bearerOf, renewToken } from '../tokens.ts';
 
@@ -22,8 +23,7 @@ export interface LegacyRequest {
 
 /** The head of a response, whose body is still to be read; or how the request broke. */
 type Reply =
-  | { readonly type: 'broken'; readonly how: string }
-  | { readonly type: 'head'; readonly status: number; readonly response: IncomingMessage };
+  Broken | { readonly type: 'head'; readonly status: number; readonly response: IncomingMessage };
 
 /** A reply, and the process that was asked. */
 export type LegacyReply = Reply & { readonly by: string };
@@ -116,28 +116,10 @@ function send(
     }),
     ...(lastEvent !== null && { 'last-event-id': lastEvent }),
   };
-  return new Promise((resolve) => {
-    let isOver = false;
-    const finish = (reply: Reply) => {
-      isOver = true;
-      resolve(reply);
-    };
-    const request = http.request(
-      { agent: false, host: '127.0.0.1', port, path: '/mcp', method, headers },
-      (response) => finish({ type: 'head', status: response.statusCode ?? 0, response }),
-    );
-    const giveUp = () => {
-      if (isOver) return;
-      if (simulation().nowMs < untilMs()) return simulation().at(untilMs(), giveUp);
-      finish({ type: 'broken', how: TOO_LATE });
-      request.destroy();
-    };
-    simulation().at(untilMs(), giveUp);
-    request.on('error', (error: NodeJS.ErrnoException) =>
-      finish({ type: 'broken', how: error.code ?? error.message }),
-    );
-    onSent(request);
-    request.end(message === undefined ? undefined : JSON.stringify(message));
+  const body = message === undefined ? undefined : JSON.stringify(message);
+  const exchange = { port, path: '/mcp', method, headers, body, untilMs, onSent };
+  return sendOverHttp<Reply>(exchange, (response) => {
+    return { type: 'head', status: response.statusCode ?? 0, response };
   });
 }
 

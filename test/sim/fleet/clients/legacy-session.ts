@@ -40,6 +40,8 @@ export class LegacySession {
   #isOver = false;
   /** When a change of the tools was heard last. */
   heardMs = -Infinity;
+  /** When its streams ended. */
+  readonly endedMs: number[] = [];
 
   constructor(planned: PlannedSession, around: Surroundings) {
     this.#planned = planned;
@@ -144,6 +146,7 @@ export class LegacySession {
           if (message !== null) this.#hear(message, null, session, reply.by);
         });
         this.#listening = null;
+        this.endedMs.push(simulation().nowMs);
       }
       await this.#client.pause(LISTEN_PAUSE_MS);
     }
