@@ -75,6 +75,27 @@ describe('a call that another replica can resume', () => {
     expect(text(await retried)).toBe('Hello Ada');
     expect(effects).toEqual(['Ada']);
   });
+
+  // Rule retries-5: A client that holds the pointer of the last round of a call gets the outcome of the call, wherever
+  // another copy of its retry has brought it: one replica told it to retry when it stopped, and another one finished.
+  test('and whose retry came twice has one outcome, at whatever replica', async () => {
+    const { effects, tools, finish } = slowGreeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, other, third] = await replicas(legacy, 3);
+    const asked = await callTool(one.url, 'greet');
+    const first = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
+    await legacy.saw('response');
+    expect(await one.drain()).toBe(0);
+    const told = { requestState: stateOf(await first) };
+    const again = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    await other.saw('call.resumed');
+    finish();
+    expect(text(await again)).toBe('Hello Ada');
+    expect(text(await callTool(other.url, 'greet', told))).toBe('Hello Ada');
+    await other.kill();
+    expect(text(await callTool(third.url, 'greet', told))).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  });
 });
 
 describe('a call that no other process can resume', () => {

@@ -215,15 +215,17 @@ export const RETRIES: readonly Row[] = [
     then: (state, event) => ({ state, effects: replyEnd([event.waiter], state.end) }),
   }),
   row({
-    rule: 'loss-told',
+    rule: 'end-told',
     from: ['done'],
     on: 'retry',
     to: ['done'],
-    why: 'the call was lost while the client was disconnected: say so',
+    why: 'the call was lost while the client was disconnected, or ended for the same retry sent twice: say so',
     when: (state, event) =>
-      state.end.type === 'lost' && isOfRound(state, event) && event.round !== state.consumed?.round,
+      (state.end.type === 'lost' || state.end.type === 'outcome') &&
+      isOfRound(state, event) &&
+      event.round !== state.consumed?.round,
     then: (state, event) => ({
-      state: { ...state, consumed: consumedBy(event) },
+      state: state.end.type === 'lost' ? { ...state, consumed: consumedBy(event) } : state,
       effects: replyEnd([event.waiter], state.end),
     }),
   }),

@@ -249,12 +249,21 @@ export const REPEATING: readonly Case[] = [
     effects: [tellEnd([8], refused('timeout'))],
   },
   {
-    rule: 'loss-told',
+    rule: 'end-told',
     title: 'the first retry after the call was lost is told so',
     from: done(lost),
     on: retry(),
     state: done(lost, { consumed: CONSUMED_NOW }),
     effects: [tellEnd([9], lost)],
+  },
+  {
+    rule: 'end-told',
+    title:
+      'a retry of a round that another process has begun is told how the call ended without it',
+    from: done(finished),
+    on: retry(),
+    state: done(finished),
+    effects: [tellEnd([9], finished)],
   },
   ...[cancelling, done].map((over) => ({
     rule: 'operator-stop-told',
@@ -301,7 +310,7 @@ export const REPEATING: readonly Case[] = [
       }),
     ],
   })),
-  ...[cancelling(lost), done(finished), done(cancelled), done(expired)].map((from) => ({
+  ...[cancelling(lost), cancelling(finished), done(cancelled), done(expired)].map((from) => ({
     rule: 'retry-rejected',
     title: `a retry of a call that is over is refused (${from.name}, ${from.end.type})`,
     from,
