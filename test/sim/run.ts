@@ -28,6 +28,9 @@ const MOST_REPLICAS = 26;
 /** How long a failing history is made shorter. */
 const SHORTEN_MS = { short: 120_000, long: 600_000 } as const;
 
+/** A history that takes longer is taken for one that never ends. */
+const STUCK_MS = { short: 60_000, long: 600_000 } as const;
+
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string' },
@@ -43,7 +46,7 @@ const { values } = parseArgs({
   },
 });
 
-const begins = watch();
+const begins = watch(values.long ? STUCK_MS.long : STUCK_MS.short);
 
 if (values.help) end(USAGE);
 else if (values.corpus) setImmediate(playCorpus);

@@ -4,7 +4,6 @@
  */
 import { Worker } from 'node:worker_threads';
 
-const LONGEST_MS = 60_000;
 const THREAD = `
 const { writeSync } = require('node:fs');
 const { workerData: { shared, longestMs } } = require('node:worker_threads');
@@ -18,7 +17,7 @@ To see it again: npm run sim -- --seed \${seed}
 }`;
 
 /** @returns what to call with the seed of each history that begins */
-export function watch(longestMs = LONGEST_MS): (seed: number) => void {
+export function watch(longestMs: number): (seed: number) => void {
   const shared = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT));
   const thread = new Worker(THREAD, { eval: true, workerData: { shared, longestMs } });
   thread.unref();

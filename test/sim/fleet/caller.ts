@@ -24,6 +24,8 @@ export interface Surroundings {
   readonly isUndisturbed: boolean;
   /** Whether processes stop, and nothing else happens. */
   readonly isGentle: boolean;
+  /** Whether the server has ended a call of this caller since then. */
+  hasEnded(caller: string, sinceMs: number): boolean;
   /** The process that made a call; `null` if another one can have it. */
   ownerOf(call: string): string | null;
   /** How many calls a process parks at most. */
@@ -35,6 +37,9 @@ export interface Surroundings {
 
 const PAUSE_MS = { least: 300, range: 1_000 } as const;
 const MANY_TIMES = 12;
+/** Who was told so often that the server has too much to do does not begin its call again. */
+const MOST_TURNS_MISSED = 3;
+const BUSY = 'upstream_busy';
 
 export class Caller {
   readonly #call: PlannedCall;
@@ -59,7 +64,7 @@ export class Caller {
     return this.#name;
   }
 
-  /** How the call ended, or that its client gave it up. */
+  /** How the call ended, or its last attempt; `null` if its client gave it up. */
   get end(): Outcome | null {
     return this.#end;
   }
@@ -74,11 +79,23 @@ export class Caller {
     await simulation().sleep(atMs);
     if (habits.looksAround) await lookAround(this.#name, caller, this.#around);
     if (this.#call.dialect !== null) await this.#declare();
-    const beginMs = simulation().nowMs;
+    let beginMs = simulation().nowMs;
+    let turnsMissed = 0;
     while (await this.#request()) {
+      if (this.#isOneOfTooMany()) {
+        beginMs = simulation().nowMs;
+        turnsMissed++;
+        if (turnsMissed === MOST_TURNS_MISSED) return this.#around.checker.left(this.#name);
+      }
       if (simulation().nowMs < this.#latest(beginMs, END_WITHIN_MS)) continue;
       return this.#around.checker.break(6, `${this.#name} neither ends nor fails`);
     }
+  }
+
+  /** Its caller is told that it has too many calls at once, and the others go on meanwhile. */
+  #isOneOfTooMany(): boolean {
+    if (this.#end?.type !== 'failed' || this.#end.reason !== BUSY) return false;
+    return this.#around.hasEnded(this.#call.caller, simulation().nowMs - OUTCOME_WITHIN_MS);
   }
 
   /** Half of the clients that speak a dialect declare what they can once, and the others in each request. */
@@ -96,6 +113,7 @@ export class Caller {
   /** @returns whether the call goes on */
   async #request(): Promise<boolean> {
     const replica = this.#around.pick(`${this.#name}:${this.#tries++}`);
+    this.#end = null;
     const isRetry = this.#answers !== null;
     this.#tell(`(${this.#call.tool}) ${isRetry ? 'goes on' : 'begins'} at ${replica.name}`);
     const { habits, patienceMs: retryMs, dialect } = this.#call;
@@ -148,10 +166,10 @@ export class Caller {
         const isRetryable = outcome.isRetryable || (this.#answers !== null && isRefusal(reason));
         this.#tell(`fails: ${reason}${isRetryable ? ', to be retried' : ''}`);
         checker.failed(this.#name, outcome);
+        this.#end = outcome;
         const isToBegin = this.#answers === null && mayHaveActed === 'no';
         if (!isRetryable && !isToBegin) {
           if (reason !== 'upstream_timeout') checker.left(this.#name);
-          this.#end = outcome;
           return false;
         }
         if (!isRetryable) checker.begunAgain(this.#name);

@@ -98,6 +98,7 @@ class Fleet {
     redis.store.onSet = (key) => this.checker.kept(key, simulated.nowMs);
     const works = new Map(callsOf(this.#history).map(({ name, workMs }) => [name, workMs]));
     const workMs = (call: string) => works.get(call) ?? 0;
+    const callerOf = new Map(calls.map(({ id, caller }) => [nameOf(id), caller]));
     const takesTokens = gateway.identity === 'jwt-forwarded';
     const options = { traits, takesTokens, journal: this.#journal, workMs };
     const server = simulated.as('server', () => startAny(options));
@@ -115,6 +116,11 @@ class Fleet {
       lastFaultMs: () => strikes.lastEndMs,
       hasTokens,
       isUndisturbed: isUndisturbed(this.#history),
+      hasEnded: (caller: string, sinceMs: number) =>
+        this.#journal.entries.some(
+          ({ what, call, atMs }) =>
+            what === 'ended' && atMs > sinceMs && callerOf.get(call) === caller,
+        ),
       ownerOf: (call: string) =>
         isUndisturbed(this.#history) ? this.#journal.ownerOf(call) : null,
       maxParked: this.#history.gateway.maxParked,
