@@ -89,8 +89,11 @@ describe('a call that another replica can resume', () => {
     const told = { requestState: stateOf(await first) };
     const again = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     await other.saw('call.resumed');
+    const meanwhile = callTool(other.url, 'greet', told);
+    await other.saw('call.resumed', 2);
     finish();
     expect(text(await again)).toBe('Hello Ada');
+    expect(text(await meanwhile)).toBe('Hello Ada');
     expect(text(await callTool(other.url, 'greet', told))).toBe('Hello Ada');
     await other.kill();
     expect(text(await callTool(third.url, 'greet', told))).toBe('Hello Ada');

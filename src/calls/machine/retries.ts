@@ -25,6 +25,7 @@ import {
   DETACHED,
   isEndedByDrain,
   isOfRound,
+  isSuccessor,
   keysOf,
   LIVE,
   refusalOfRetry,
@@ -39,8 +40,8 @@ export const RETRIES: readonly Row[] = [
     from: ATTACHED,
     on: 'retry',
     to: ATTACHED,
-    why: 'the same retry again, while the first still waits: both get the same outcome',
-    when: repeats,
+    why: 'the same retry again, while the first still waits, or its successor: all get the same outcome',
+    when: (state, event) => repeats(state, event) || isSuccessor(state, event),
     then: (state, event) => ({
       state: { ...state, waiters: [...state.waiters, event.waiter] },
       effects: [],
@@ -216,37 +217,16 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'end-told',
-    from: ['done'],
+    from: ['cancelling', 'done'],
     on: 'retry',
-    to: ['done'],
-    why: 'the call was lost while the client was disconnected, or ended for the same retry sent twice: say so',
+    to: ['cancelling', 'done'],
+    why: 'the call ended without this retry: say how. One that the stop of the process ended is lost',
     when: (state, event) =>
-      (state.end.type === 'lost' || state.end.type === 'outcome') &&
-      isOfRound(state, event) &&
-      event.round !== state.consumed?.round,
+      isSuccessor(state, event) && !['cancelled', 'expired'].includes(state.end.type),
     then: (state, event) => ({
-      state: state.end.type === 'lost' ? { ...state, consumed: consumedBy(event) } : state,
-      effects: replyEnd([event.waiter], state.end),
+      state,
+      effects: replyEnd([event.waiter], isEndedByDrain(state) ? { type: 'lost' } : state.end),
     }),
-  }),
-  row({
-    rule: 'operator-stop-told',
-    from: ['cancelling', 'done'],
-    on: 'retry',
-    to: ['cancelling', 'done'],
-    why: 'the operator has cancelled the call while the client was disconnected: say so',
-    when: (state, event) => state.end.type === 'stopped' && isOfRound(state, event),
-    then: (state, event) => ({ state, effects: replyEnd([event.waiter], state.end) }),
-  }),
-  row({
-    rule: 'drain-loss-told',
-    from: ['cancelling', 'done'],
-    on: 'retry',
-    to: ['cancelling', 'done'],
-    why: 'the process stops and has ended the call while the client was disconnected: say that it is lost',
-    when: (state, event) =>
-      isEndedByDrain(state) && isOfRound(state, event) && event.round !== state.consumed?.round,
-    then: (state, event) => ({ state, effects: replyEnd([event.waiter], { type: 'lost' }) }),
   }),
   row({
     rule: 'retry-rejected',

@@ -156,6 +156,17 @@ export function repeats(
 }
 
 /**
+ * The retry follows the one that was accepted last. A call that still waits, or has ended, asked nothing since: its client was
+ * told before it ended, or by the process that had the call before and stopped, whose last retry came here once more.
+ */
+export function isSuccessor(
+  state: { readonly round: number; readonly consumed: ConsumedRetry | null },
+  event: RetryEvent,
+): boolean {
+  return isOfRound(state, event) && event.round !== state.consumed?.round;
+}
+
+/**
  * The retry was served by the step to this state: it waits for the server now, or got what the call has for it. One that
  * waits for the stream is looked at again, and one that is refused gets nothing of the call.
  */

@@ -165,6 +165,10 @@ class World {
     this.#leaving = openRequests(from);
     this.#server(event);
     this.#acceptance(from, event);
+    // A retry of the next round waits with the last one, too: a process that had the call before gave its pointer.
+    if (event.type === 'retry' && row.rule === 'retry-joined') {
+      this.#accepted?.waiters.push(event.waiter);
+    }
     this.#carryOut(effects);
     if (event.type === 'retry' && repeated !== null) this.#isRepeated(event.waiter, repeated);
     this.#check();
@@ -268,7 +272,6 @@ class World {
     if (state.name !== 'cancelling' && state.name !== 'done') {
       if (accepted.told.type === 'waiting') {
         expect(told, 'the repetition waits with the first').toEqual({ type: 'waiting' });
-        this.#accepted?.waiters.push(waiter);
       } else if (this.#lastRound?.round === this.state.round) {
         expect(told, 'the repetition is given the same round').toEqual(this.#lastRound);
       }

@@ -248,33 +248,26 @@ export const REPEATING: readonly Case[] = [
     state: cancelling(refused('timeout')),
     effects: [tellEnd([8], refused('timeout'))],
   },
-  {
-    rule: 'end-told',
-    title: 'the first retry after the call was lost is told so',
-    from: done(lost),
-    on: retry(),
-    state: done(lost, { consumed: CONSUMED_NOW }),
-    effects: [tellEnd([9], lost)],
-  },
-  {
-    rule: 'end-told',
-    title:
-      'a retry of a round that another process has begun is told how the call ended without it',
-    from: done(finished),
-    on: retry(),
-    state: done(finished),
-    effects: [tellEnd([9], finished)],
-  },
-  ...[cancelling, done].map((over) => ({
-    rule: 'operator-stop-told',
-    title: `a retry of a call that the operator has cancelled is told so (${over(lost).name})`,
-    from: over(stopped),
-    on: retry(),
-    state: over(stopped),
-    effects: [tellEnd([9], stopped)],
+  ...[running(), batching(), answering()].map((from) => ({
+    rule: 'retry-joined',
+    title: `a retry of the next round, whose pointer the process before gave, waits with the last (${from.name})`,
+    from,
+    on: retry([], { waiter: 10, round: from.round }),
+    state: { ...from, waiters: [...from.waiters, 10] },
+    effects: [],
   })),
+  ...[finished, lost, stopped, refused('timeout')].flatMap((end) =>
+    [cancelling, done].map((over) => ({
+      rule: 'end-told',
+      title: `a retry that the call ended without is told how it ended (${end.type}, ${over(end).name})`,
+      from: over(end),
+      on: retry(),
+      state: over(end),
+      effects: [tellEnd([9], end)],
+    })),
+  ),
   ...[cancelling, done].map((over) => ({
-    rule: 'drain-loss-told',
+    rule: 'end-told',
     title: `a retry of a call that a drain has ended is told that it is lost (${over(lost).name})`,
     from: over(refused('draining')),
     on: retry(),
@@ -310,9 +303,9 @@ export const REPEATING: readonly Case[] = [
       }),
     ],
   })),
-  ...[cancelling(lost), cancelling(finished), done(cancelled), done(expired)].map((from) => ({
+  ...[cancelling(cancelled), done(cancelled), done(expired)].map((from) => ({
     rule: 'retry-rejected',
-    title: `a retry of a call that is over is refused (${from.name}, ${from.end.type})`,
+    title: `a retry of a call that its client has given up is refused (${from.name}, ${from.end.type})`,
     from,
     on: retry(),
     state: from,
@@ -333,10 +326,10 @@ export const REPEATING: readonly Case[] = [
   },
   {
     rule: 'retry-rejected',
-    title: 'a lost call does not tell two different retries of one round',
-    from: done(lost, { consumed: CONSUMED_NOW }),
+    title: 'other answers than those with which a call ended are refused',
+    from: done(declined, { consumed: CONSUMED_NOW }),
     on: retry([], { answersDigest: 'changed' }),
-    state: done(lost, { consumed: CONSUMED_NOW }),
+    state: done(declined, { consumed: CONSUMED_NOW }),
     effects: [tell([9], { type: 'invalidRequestState', reason: 'ended' })],
   },
 ];

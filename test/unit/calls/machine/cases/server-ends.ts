@@ -120,8 +120,8 @@ export const BREAKING: readonly Case[] = [
     rule: 'retry-awaits-stream',
     title: `a retry waits for the stream of a call that is ${from.name}`,
     from: broken(from),
-    on: retry([], { waiter: 10, answersDigest: 'changed' }),
-    state: broken(from, [retry([], { waiter: 10, answersDigest: 'changed' })]),
+    on: retry([], { waiter: 10, round: 2, answersDigest: 'changed' }),
+    state: broken(from, [retry([], { waiter: 10, round: 2, answersDigest: 'changed' })]),
     effects: [],
   })),
   {
