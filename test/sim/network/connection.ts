@@ -101,15 +101,15 @@ export class Connection {
       simulation().after(0, () => onSent(codes.UV_ECANCELED), this.owner);
     }
     if (peer === null || peer.isClosed) return;
-    if (peer.isPipe) peer.#failWrites();
+    if (peer.isPipe) peer.#failWrites(codes.UV_EPIPE);
     const resets = !peer.isPipe && (isReset || this.#unread.length > 0);
     this.#transmit(() => peer.#endWith(resets ? 'reset' : 'ended'));
   }
 
-  /** Nobody reads a pipe any more. */
-  #failWrites(): void {
+  /** Nobody reads any more. */
+  #failWrites(status: number): void {
     for (const { onSent } of this.#writes.splice(0)) {
-      simulation().after(0, () => onSent(codes.UV_EPIPE), this.owner);
+      simulation().after(0, () => onSent(status), this.owner);
     }
   }
 
@@ -178,13 +178,18 @@ export class Connection {
 
   #endWith(end: 'ended' | 'reset'): void {
     if (this.isClosed || this.#end === 'reset') return;
-    if (this.#end === 'told') {
-      if (end === 'reset') this.#hasShutDown = true;
-      return;
-    }
+    const isTold = this.#end === 'told';
+    if (end === 'reset') this.#reset(isTold);
+    if (isTold) return;
     this.#end = end;
-    if (end === 'reset') this.#hasShutDown = true;
     this.#deliverSoon();
+  }
+
+  /** Who reads sees a reset there, and first what came before it. */
+  #reset(hasReadAll: boolean): void {
+    this.#hasShutDown = true;
+    if (hasReadAll) this.#failWrites(codes.UV_EPIPE);
+    else if (!this.isReading) this.#failWrites(codes.UV_ECONNRESET);
   }
 
   #deliverSoon(): void {

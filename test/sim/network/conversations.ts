@@ -12,6 +12,7 @@ export type Conversation = (stage: Stage) => Promise<void>;
 type Talk = (client: Socket, server: Socket, stage: Stage) => Promise<void> | void;
 
 const LONG_ENOUGH_MS = 60;
+const SOME_THAT_FITS = 128 * 1024;
 /** More than two kernels keep for one connection. */
 const MORE_THAN_FITS = 32 * 1024 * 1024;
 
@@ -106,6 +107,24 @@ export const CONVERSATIONS: Readonly<Record<string, Conversation>> = {
       await all;
       await wait(LONG_ENOUGH_MS);
       note('sent', isSent, read);
+    },
+    { paused: true },
+  ),
+  'who writes more than fits to one that has closed is told': pair(
+    async (client, server, { wait }) => {
+      client.destroy();
+      await wait(LONG_ENOUGH_MS);
+      server.end(Buffer.alloc(MORE_THAN_FITS));
+    },
+    { halfOpen: true },
+  ),
+  'who writes more than fits, and reads nothing, is told of a reset': pair(
+    async (client, server, { wait }) => {
+      client.pause();
+      client.write(Buffer.alloc(SOME_THAT_FITS));
+      server.end(Buffer.alloc(MORE_THAN_FITS));
+      await wait(LONG_ENOUGH_MS);
+      client.resetAndDestroy();
     },
     { paused: true },
   ),
