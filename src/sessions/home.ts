@@ -338,10 +338,11 @@ export class Home {
       if (!isEmpty) return;
       if (!hasLostState) return this.#empty();
     }
-    permit?.idle(() => this.#evict());
     entry?.session.keepAlive(true, this);
     this.#idleSinceMs = clock.elapsed();
     this.#idleTimer ??= clock.setTimer(this.#options.idleTimeoutMs, () => this.#expire());
+    // At last, since it can be needed at once.
+    permit?.idle(() => this.#evict());
   }
 
   /** One timer serves many idle times: each use would cancel its own. */

@@ -5,6 +5,7 @@ import {
   ANY,
   NOBODY,
   IDLE_MS,
+  POOL_OPTIONS,
   poolStage,
   usedByACall,
 } from '../../../fixtures/servers/pool-testbed.ts';
@@ -48,6 +49,23 @@ describe('a session that requests use', () => {
     // The request that ends the session has a timeout until it has its response.
     await turnsUntil(() => clock.nextInMs === null || clock.nextInMs === IDLE_MS);
     expect(clock.pending).toBe(0);
+  });
+
+  // Rule sessions-2.
+  test('of its caller is over once when another caller needed its place at once: the next one does not end in its time', async () => {
+    const { clock, pool, opened } = await poolStage({}, { concurrency: 'auto', max: 1 });
+    const bob = { ...ADA, principalKey: 'bob' };
+    const loan = await pool.borrow(ADA);
+    const waiting = pool.lease(bob, ANY);
+    await turnsUntil(() => clock.nextInMs === POOL_OPTIONS.queue.waitMs);
+    loan.giveBack();
+    (await waiting).giveBack(true);
+    clock.advance(IDLE_MS / 2);
+    const called = await pool.lease(ADA, ANY);
+    clock.advance(IDLE_MS / 2);
+    called.giveBack(true);
+    (await pool.lease(ADA, ANY)).giveBack(true);
+    expect(opened()).toHaveLength(3);
   });
 
   // Rules sessions-9, sessions-13.
