@@ -22,6 +22,8 @@ export interface Surroundings {
   readonly hasTokens: boolean;
   /** Whether nothing happens to the replicas and the server. */
   readonly isUndisturbed: boolean;
+  /** Whether nothing is wrong with the store and those who use it. */
+  hasStore(): boolean;
   /** Whether processes stop, and nothing else happens. */
   readonly isGentle: boolean;
   /** Whether the server has ended a call of this caller since then. */
@@ -40,6 +42,7 @@ const MANY_TIMES = 12;
 /** Who was told so often that the server has too much to do does not begin its call again. */
 const MOST_TURNS_MISSED = 3;
 const BUSY = 'upstream_busy';
+const NO_STORE = 'coordination_unavailable';
 
 export class Caller {
   readonly #call: PlannedCall;
@@ -135,7 +138,8 @@ export class Caller {
     await twin;
     if (outcome.type === 'broken') {
       this.#tell(`breaks: ${outcome.how}`);
-      if (this.#around.isGentle && outcome.how === 'ECONNRESET') {
+      // A process that stops waits only so long for a client that reads slowly.
+      if (this.#around.isGentle && outcome.how === 'ECONNRESET' && !habits.readsSlowly) {
         this.#around.checker.break(6, `a drain breaks a request of ${this.#name}`);
       }
       if (outcome.how === TOO_LATE && patienceMs === PATIENT_MS) {
@@ -167,6 +171,9 @@ export class Caller {
         this.#tell(`fails: ${reason}${isRetryable ? ', to be retried' : ''}`);
         checker.failed(this.#name, outcome);
         this.#end = outcome;
+        if (reason === NO_STORE && this.#around.hasStore()) {
+          checker.break(6, `${this.#name} is told that there is no store`);
+        }
         const isToBegin = this.#answers === null && mayHaveActed === 'no';
         if (!isRetryable && !isToBegin) {
           if (reason !== 'upstream_timeout') checker.left(this.#name);

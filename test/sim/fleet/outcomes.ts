@@ -1,6 +1,6 @@
 /** What may become of the calls of a history, and of what they asked. */
 import type { Outcome } from './client.ts';
-import { isOfProcess } from './faults.ts';
+import { isGentle, isOfProcess } from './faults.ts';
 import { type History, PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Journal } from './servers/journal.ts';
 import { STANDALONE } from './servers/streamable-http.ts';
@@ -148,11 +148,11 @@ function mustSucceed(history: History, report: CallReport, journal: Journal): bo
   const isOwn = server.transport === 'streamable-http' && asksOnItsStream(call.tool);
   if (!isUndisturbed(history)) {
     // Whoever was shown a question can go on at another replica.
-    const isGentle = faults.every(({ kind }) => kind === 'drain');
+    const areGentle = faults.every(isGentle);
     // A process that drains cancels a call whose answers are on their way to the server.
     const isCut = server.takesAnswersMs > 0 && end?.type === 'failed' && end.reason === DRAINING;
     const isKept = server.hasStore && server.forgetsAtMs === null && rounds > 0;
-    return isGentle && isKept && isOwn && !isCut;
+    return areGentle && isKept && isOwn && !isCut;
   }
   // Of several calls that go on at once, nobody can say which one asked beside them; one whose client has left may still ask.
   return isOwn || (isAlone(history, call.caller) && !server.endsStandalone);
@@ -167,12 +167,12 @@ function mustSucceedOverStdio(
   { call, name }: CallReport,
   journal: Journal,
 ): boolean {
-  const isGentle = history.faults.every(
+  const areGentle = history.faults.every(
     ({ kind }) => isOfProcess(kind) && kind !== 'process-hangs',
   );
   const isBegun = history.faults.length === 0 || journal.count('called', name) > 0;
   const isTold = asksNothing(call.tool) || isAlone(history, call.caller);
-  return isGentle && isBegun && isTold && journal.count('forgotten', name) === 0;
+  return areGentle && isBegun && isTold && journal.count('forgotten', name) === 0;
 }
 
 function isAlone({ calls }: History, caller: string): boolean {

@@ -10,7 +10,7 @@ import { Checker } from './checker.ts';
 import { nameOfLegacy } from './clients/legacy-plans.ts';
 import { LegacySession } from './clients/legacy-session.ts';
 import { Listening } from './clients/listener.ts';
-import { losesData, type Moment } from './faults.ts';
+import { isGentle, losesData, type Moment } from './faults.ts';
 import { type History, lastCallsOf } from './history.ts';
 import {
   checkOutcomes,
@@ -44,6 +44,8 @@ const CLOSE_WITHIN_MS = 15_000;
 const SETTLE_MS = 75_000;
 /** So long the last outcomes are kept. */
 const REDELIVER_MS = 121_000;
+/** So long it takes at most until there are queues again in the store, and what went through them is over. */
+const QUEUES_BACK_WITHIN_MS = 3_000;
 /** How long after the last call was begun faults can still strike. */
 const HEAL_AFTER_MS = 25_000;
 /** So long it takes at most until nobody reads what a client has left. */
@@ -124,9 +126,12 @@ class Fleet {
       ownerOf: (call: string) =>
         isUndisturbed(this.#history) ? this.#journal.ownerOf(call) : null,
       maxParked: this.#history.gateway.maxParked,
-      isGentle: faults.every(({ kind }) => kind === 'drain'),
+      isGentle: faults.every(isGentle),
+      hasStore: () =>
+        faults.every(({ kind }) => kind === 'store-queues-poisoned') &&
+        simulated.nowMs - strikes.lastEndMs > QUEUES_BACK_WITHIN_MS,
       // A server that forgets a call ends it.
-      mayLoseOutcomes: traits.forgetsAtMs !== null || faults.some(({ kind }) => kind !== 'drain'),
+      mayLoseOutcomes: traits.forgetsAtMs !== null || !faults.every(isGentle),
     };
     const listeners = this.#history.listeners.map((caller, nth) => {
       const pick = (why: string) => this.#pick(`${why}:${nth}`);

@@ -208,6 +208,9 @@ export class Strikes {
       case 'store-clock':
         this.#stepClock({ id } as PlannedFault, 'redis');
         break;
+      case 'store-queues-poisoned':
+        redis.store.poisonQueues();
+        break;
       default:
         redis.poison(`${this.#seed}:${id}`);
     }
