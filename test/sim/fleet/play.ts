@@ -5,6 +5,7 @@ import { network } from '../network/tcp-model.ts';
 import { processes } from '../processes/process-model.ts';
 import { runInShell } from '../processes/shell.ts';
 import { RedisModel } from '../store/redis-model.ts';
+import { checkBeside, type Quiet } from './beside.ts';
 import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
 import { nameOfLegacy } from './clients/legacy-plans.ts';
@@ -183,6 +184,8 @@ class Fleet {
     checkUndisturbed(this.#history, reports, this.#journal, violate);
     checkReconnects(this.#history, this.#journal, violate);
     const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
+    const wasQuiet: Quiet = (...times) => strikes.wasQuiet(...times);
+    checkBeside(this.#history, this.#journal, wasQuiet, (process) => working.has(process), violate);
     // What reaches a process that is frozen or cut off can be lost between two readers of a stream.
     checker.questionsUnanswered(
       this.#simulated.nowMs,

@@ -3,7 +3,7 @@ import { below, choose } from '../engine/random.ts';
 import { PLAIN_HABITS, type Habits } from './clients/habits.ts';
 import type { FaultKind, Moment, PlannedFault } from './faults.ts';
 import type { History, PlannedCall } from './history.ts';
-import { PLAIN_SERVER } from './servers/traits.ts';
+import { PLAIN_SERVER, type ServerTraits } from './servers/traits.ts';
 import type { Tool } from './servers/tools.ts';
 import { USUAL_SETTINGS } from './settings.ts';
 
@@ -48,6 +48,28 @@ const THEMES = {
     relay: 'redis',
     faults: faultsOf(name, 2, ['store-queues-poisoned'], ['called', 'shown']),
   }),
+  /** A server opens the streams of sessions slowly, and processes end. */
+  'slow streams': (history, name) => ({
+    ...plain(history, name, ['mixed', 'beside', 'twice'], {}),
+    server: { ...slowToOpen(name), endsConnectionsMs: choose(`${name}:ends`, [null, 500, 900]) },
+    faults: faultsOf(name, 3, ['kill', 'vanish', 'drain'], ['shown', 'retried', 'answered']),
+  }),
+  /** The server is away for a while, and other callers come when it is back. It opens the streams of sessions slowly. */
+  outage: (history, name) => {
+    const { calls, ...rest } = plain(history, name, ['mixed', 'beside'], {});
+    const away = { ...faultOf(name, 0, ['partition'], ['called', 'shown']), afterMs: 0, nth: 0 };
+    return {
+      ...rest,
+      replicas: 1,
+      server: slowToOpen(name),
+      calls: calls.map((call, nth) => ({
+        ...call,
+        caller: `caller${call.id}`,
+        atMs: nth === 0 ? 0 : BACK_MS + call.atMs,
+      })),
+      faults: [away, { ...away, id: 1, kind: 'reset', afterMs: 40 }],
+    };
+  },
 } satisfies Record<string, Theme>;
 
 export type ThemeName = keyof typeof THEMES;
@@ -83,6 +105,16 @@ function plain(
     ...{ replicas: 3, calls, faults: [], legacy: [], listeners: [] },
     ...{ gateway: USUAL_SETTINGS, server: PLAIN_SERVER },
   };
+}
+
+/** When an outage is over. */
+const BACK_MS = 12_000;
+/** Less than callers wait for the stream. */
+const SLOWEST_OPENING_MS = 1_500;
+
+function slowToOpen(name: string): ServerTraits {
+  const opensAfterMs = 300 + below(`${name}:opens`, SLOWEST_OPENING_MS - 300);
+  return { ...PLAIN_SERVER, secondStream: 'replaces', opensAfterMs };
 }
 
 const LATEST_NTH = 5;

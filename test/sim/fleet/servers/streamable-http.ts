@@ -117,7 +117,14 @@ export class StreamableHttpServer implements Requests {
     const found = this.#sessions.get(String(request.headers['mcp-session-id'] ?? ''));
     if (found === undefined) return void response.writeHead(404).end();
     const { session } = found;
-    if (request.method === 'GET') return this.#resume(request, response, found);
+    if (request.method === 'GET') {
+      const { opensAfterMs } = this.#options.traits;
+      const isSlow = opensAfterMs > 0 && request.headers['last-event-id'] === undefined;
+      if (!isSlow) return this.#resume(request, response, found);
+      return simulation().after(opensAfterMs, () => {
+        if (!response.destroyed) this.#resume(request, response, found);
+      });
+    }
     if (request.method === 'DELETE') {
       this.#sessions.delete(session.name);
       found.standalone.end();

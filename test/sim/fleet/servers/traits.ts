@@ -21,6 +21,8 @@ export interface ServerTraits {
   readonly takesAnswersMs: number;
   /** How a tool says much about its progress: in many messages at once, in one, or one after the other. */
   readonly reports: 'burst' | 'at-once' | 'steadily';
+  /** How long it takes to open the stream of a session. What it asks there meanwhile is lost. */
+  readonly opensAfterMs: number;
   /** Whether the head of the response to a GET waits for the first message. */
   readonly holdsHeads: boolean;
   /** Whether it replies with JSON where it has nothing to ask. */
@@ -42,6 +44,7 @@ export const PLAIN_SERVER: ServerTraits = {
   repeats: false,
   takesAnswersMs: 0,
   reports: 'burst',
+  opensAfterMs: 0,
   holdsHeads: false,
   repliesWithJson: false,
   lingersMs: 0,
@@ -84,6 +87,7 @@ export function traitsOf(seed: number): ServerTraits {
     repeats: oneIn(5, 'repeats'),
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     reports: choose(`server:${seed}:reports`, ['burst', 'at-once', 'steadily']),
+    opensAfterMs: 0,
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,
