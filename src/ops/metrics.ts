@@ -10,7 +10,7 @@ import {
   type ReloadState,
   type Gauges,
 } from './gauges.ts';
-import { CLOCK_REFUSALS, RECOVERIES } from './log.ts';
+import { CLOCK_REFUSALS, RECOVERIES } from './request-events.ts';
 import { isClientFault } from './tracing.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
