@@ -4,7 +4,13 @@ import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
 import { isRefusal, type Outcome, type Questions, send, TOO_LATE } from './client.ts';
 import { INITIALIZE } from './clients/dialects.ts';
-import { confuse, forge, lookAround, sendWithWrongToken } from './clients/strangers.ts';
+import {
+  confuse,
+  forge,
+  lookAround,
+  readNothing,
+  sendWithWrongToken,
+} from './clients/strangers.ts';
 import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
@@ -82,6 +88,7 @@ export class Caller {
     await simulation().sleep(atMs);
     if (habits.looksAround) await lookAround(this.#name, caller, this.#around);
     if (this.#call.dialect !== null) await this.#declare();
+    if (habits.readsNothing) return this.#readNothing();
     let beginMs = simulation().nowMs;
     let turnsMissed = 0;
     while (await this.#request()) {
@@ -99,6 +106,13 @@ export class Caller {
   #isOneOfTooMany(): boolean {
     if (this.#end?.type !== 'failed' || this.#end.reason !== BUSY) return false;
     return this.#around.hasEnded(this.#call.caller, simulation().nowMs - OUTCOME_WITHIN_MS);
+  }
+
+  async #readNothing(): Promise<void> {
+    const { caller } = this.#call;
+    this.#around.checker.left(this.#name);
+    const request = { caller, method: 'tools/call', params: this.#params };
+    await readNothing(this.#name, request, this.#around);
   }
 
   /** Half of the clients that speak a dialect declare what they can once, and the others in each request. */
@@ -258,9 +272,10 @@ export class Caller {
     const { caller, habits, dialect } = this.#call;
     this.#around.checker.retried(this.#name);
     if (this.#answers !== null) simulation().onMoment('retried', replica.name);
-    const { readsSlowly, takesTasks: isTask } = habits;
+    const { readsSlowly, takesTasks: isTask, wantsLog } = habits;
     const request = {
       ...{ caller, method: 'tools/call', params: this.#params, readsSlowly, isTask, dialect },
+      wantsLog,
       ...{ given: this.#given, ...(this.#session !== undefined && { session: this.#session }) },
     };
     return send(replica.port, request, untilMs);

@@ -47,9 +47,15 @@ export function checkOutcomes(
     if (problem !== null && mustSucceed(history, report, journal)) violate(6, `${name} ${problem}`);
     if (!isUndisturbed(history)) continue;
     const isLost = history.server.endsStandalone && !asksOnItsStream(call.tool);
-    if (!isLost && waitsInVain(journal, name)) violate(6, `${name} waits in vain for an answer`);
+    const isRead = !call.habits.readsNothing;
+    if (!isLost && isRead && waitsInVain(journal, name))
+      violate(6, `${name} waits in vain for an answer`);
+    if (journal.count('level missing', name) > 0) {
+      violate(6, `${name} wants what the server logs, which does not know that`);
+    }
     const again = journal.count('answered again', name);
-    if (again > 0) violate(5, `${name} got ${again} answers too many`);
+    // Its server does not say that it waits no more.
+    if (isRead && again > 0) violate(5, `${name} got ${again} answers too many`);
     if (call.habits.leavesAfterMs !== null && !isOverOrAsked(journal, name)) {
       violate(7, `${name} goes on without its client`);
     }
@@ -133,7 +139,8 @@ function checkResult({ name, end }: CallReport, violate: Violate): void {
 /** What is wrong with the end of a call to which nothing has happened; `null` if nothing is. */
 function problemOf({ call, end }: CallReport): string | null {
   // Who closes a connection cancels its call.
-  if (call.habits.leavesAfterMs !== null || call.patienceMs < PATIENT_MS) return null;
+  const { leavesAfterMs, readsNothing } = call.habits;
+  if (leavesAfterMs !== null || readsNothing || call.patienceMs < PATIENT_MS) return null;
   if (end === null) return 'is given up';
   if (end.type === 'failed') return ALLOWED.includes(end.reason) ? null : `fails: ${end.reason}`;
   const isAnswered = end.type === 'done' && !/declined|not answered/.test(end.text);

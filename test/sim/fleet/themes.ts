@@ -70,6 +70,21 @@ const THEMES = {
       faults: [away, { ...away, id: 1, kind: 'reset', afterMs: 40 }],
     };
   },
+  /** Clients read nothing of what a tool reports. */
+  unread: (history, name) => ({
+    ...plain(history, name, ['reports'], { readsNothing: true }),
+    server: { ...PLAIN_SERVER, reports: 'at-once' },
+  }),
+  /** Tools return large pictures. */
+  pictures: (history, name) => {
+    const { calls, ...rest } = plain(history, name, ['plain', 'twice'], {});
+    return { ...rest, server: { ...PLAIN_SERVER, draws: true }, calls: calls.slice(0, FEW) };
+  },
+  /** Clients want what the server logs, and it has too much to do when it is told so. */
+  levels: (history, name) => ({
+    ...plain(history, name, ['plain', 'twice'], { wantsLog: true }),
+    server: { ...PLAIN_SERVER, logs: true },
+  }),
 } satisfies Record<string, Theme>;
 
 export type ThemeName = keyof typeof THEMES;
@@ -107,6 +122,7 @@ function plain(
   };
 }
 
+const FEW = 3;
 /** When an outage is over. */
 const BACK_MS = 12_000;
 /** Less than callers wait for the stream. */

@@ -139,6 +139,10 @@ export class StreamableHttpServer implements Requests {
       return session.receive(message, peerOf(response));
     }
     if (method === 'tools/call') return this.#call(response, message, found);
+    if (method === 'logging/setLevel') {
+      if (!session.takeLevel()) return void response.writeHead(503).end();
+      return replyWithJson(response, { jsonrpc: '2.0', id, result: {} });
+    }
     replyWithJson(response, { jsonrpc: '2.0', id, ...session.replyTo(method) });
   }
 

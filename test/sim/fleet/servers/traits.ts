@@ -25,6 +25,10 @@ export interface ServerTraits {
   readonly opensAfterMs: number;
   /** Whether the head of the response to a GET waits for the first message. */
   readonly holdsHeads: boolean;
+  /** Whether it logs for its clients, and has too much to do when it is told so for the first time. */
+  readonly logs: boolean;
+  /** Whether a result has a picture in it, which is large. */
+  readonly draws: boolean;
   /** Whether it replies with JSON where it has nothing to ask. */
   readonly repliesWithJson: boolean;
   /** Over stdio: how long a process goes on when its input has ended. It does not heed SIGTERM meanwhile. */
@@ -46,6 +50,8 @@ export const PLAIN_SERVER: ServerTraits = {
   reports: 'burst',
   opensAfterMs: 0,
   holdsHeads: false,
+  logs: false,
+  draws: false,
   repliesWithJson: false,
   lingersMs: 0,
   writesLog: false,
@@ -87,7 +93,7 @@ export function traitsOf(seed: number): ServerTraits {
     repeats: oneIn(5, 'repeats'),
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     reports: choose(`server:${seed}:reports`, ['burst', 'at-once', 'steadily']),
-    opensAfterMs: 0,
+    ...{ opensAfterMs: 0, logs: false, draws: false },
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,
