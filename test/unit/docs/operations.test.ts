@@ -71,7 +71,7 @@ function levelOf(name: string): string | undefined {
 
 /** Names and types, without what every Node.js process has. */
 async function ownMetrics(): Promise<string[]> {
-  const metrics = new Metrics({
+  const metrics = new Metrics(Date, {
     parked: () => new Map(),
     released: () => new Map(),
     sessions: () => new Map(),
