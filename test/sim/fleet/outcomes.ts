@@ -45,6 +45,9 @@ export function checkOutcomes(
     checkResult(report, violate);
     const problem = problemOf(report);
     if (problem !== null && mustSucceed(history, report, journal)) violate(6, `${name} ${problem}`);
+    if (history.server.expectsPings && journal.count('not pinged', name) > 0) {
+      violate(6, `${name} waits for its client, and its session is not pinged`);
+    }
     if (!isUndisturbed(history)) continue;
     const isLost = history.server.endsStandalone && !asksOnItsStream(call.tool);
     const isRead = !call.habits.readsNothing;

@@ -85,6 +85,16 @@ const THEMES = {
     ...plain(history, name, ['plain', 'twice'], { wantsLog: true }),
     server: { ...PLAIN_SERVER, logs: true },
   }),
+  /** Users think for longer than the tokens of their clients last, and the server wants to be pinged meanwhile. */
+  pings: (history, name) => {
+    const { calls, ...rest } = plain(history, name, ['twice', 'plain', 'plain'], {});
+    return {
+      ...rest,
+      server: { ...PLAIN_SERVER, expectsPings: true },
+      gateway: { ...USUAL_SETTINGS, identity: 'jwt-forwarded', pingInterval: '4s' },
+      calls: calls.map((call) => ({ ...call, thinkMs: 20_000 + 2 * call.thinkMs })),
+    };
+  },
 } satisfies Record<string, Theme>;
 
 export type ThemeName = keyof typeof THEMES;

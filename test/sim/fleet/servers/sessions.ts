@@ -59,6 +59,8 @@ const PONG_WITHIN_MS = 1_000;
 const REPORTS = 40;
 const REPORT_BYTES = 12_000;
 const REPORT_EVERY_MS = 20;
+/** Gateways ping twice as often. */
+const SILENCE_MS = 10_000;
 /** A call is made at once after the server was told of its level. */
 const LEVEL_BEFORE_MS = 1_000;
 /** 3 MiB, as text. */
@@ -88,6 +90,7 @@ export class ServerSession {
   #hasLevel = false;
   #wasLevelAsked = false;
   #levelAskedMs = 0;
+  #heardMs = 0;
   #isOver = false;
   #pings = 0;
   readonly #unansweredPings = new Set<string>();
@@ -124,6 +127,19 @@ export class ServerSession {
     this.#hasLevel ||= this.#wasLevelAsked;
     this.#wasLevelAsked = true;
     return this.#hasLevel;
+  }
+
+  /** A message came, with credentials that are good until then. @param by the process that sent it */
+  heard(by: string, goodUntilMs: number): void {
+    const { nowMs } = simulation();
+    this.#heardMs = nowMs;
+    if (!this.#options.traits.expectsPings) return;
+    simulation().after(SILENCE_MS, () => {
+      const isSilent = this.#heardMs === nowMs && !this.#isOver;
+      const [waiting] = this.#questions.values();
+      if (!isSilent || waiting === undefined || goodUntilMs < simulation().nowMs) return;
+      this.#note('not pinged', waiting.call, by);
+    });
   }
 
   /** Its tools change. */

@@ -9,6 +9,7 @@ import {
   type ServerOptions,
   ServerSession,
 } from './sessions.ts';
+import { tokenEndMs } from '../tokens.ts';
 import { callerOf, peerOf, type Requests, replyWithJson } from './requests.ts';
 
 export const STANDALONE = 'standalone';
@@ -117,6 +118,7 @@ export class StreamableHttpServer implements Requests {
     const found = this.#sessions.get(String(request.headers['mcp-session-id'] ?? ''));
     if (found === undefined) return void response.writeHead(404).end();
     const { session } = found;
+    session.heard(peerOf(response), tokenEndMs(request.headers.authorization ?? ''));
     if (request.method === 'GET') {
       const { opensAfterMs } = this.#options.traits;
       const isSlow = opensAfterMs > 0 && request.headers['last-event-id'] === undefined;

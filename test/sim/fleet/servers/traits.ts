@@ -25,6 +25,8 @@ export interface ServerTraits {
   readonly opensAfterMs: number;
   /** Whether the head of the response to a GET waits for the first message. */
   readonly holdsHeads: boolean;
+  /** Whether it looks if its sessions are pinged while they wait for answers. */
+  readonly expectsPings: boolean;
   /** Whether it logs for its clients, and has too much to do when it is told so for the first time. */
   readonly logs: boolean;
   /** Whether a result has a picture in it, which is large. */
@@ -50,6 +52,7 @@ export const PLAIN_SERVER: ServerTraits = {
   reports: 'burst',
   opensAfterMs: 0,
   holdsHeads: false,
+  expectsPings: false,
   logs: false,
   draws: false,
   repliesWithJson: false,
@@ -93,7 +96,7 @@ export function traitsOf(seed: number): ServerTraits {
     repeats: oneIn(5, 'repeats'),
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     reports: choose(`server:${seed}:reports`, ['burst', 'at-once', 'steadily']),
-    ...{ opensAfterMs: 0, logs: false, draws: false },
+    ...{ opensAfterMs: 0, expectsPings: false, logs: false, draws: false },
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,
