@@ -149,17 +149,6 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   completion: [HELP],
 };
 
-/** Flags of one upstream, and the fields that a file has for them. */
-export const FIELDS: Readonly<Record<string, string>> = {
-  path: 'routes[].path',
-  'public-url': 'routes[].publicUrl',
-  transport: 'routes[].upstream.transport',
-  'upstream-header': 'routes[].upstream.headers',
-  'max-event': 'routes[].upstream.maxEvent',
-  'session-scope': 'routes[].sessions.scope',
-  'seal-key-file': 'seal.keys',
-};
-
 /** The address of the admin listener, if no other is given. */
 export const ADMIN_URL = 'http://127.0.0.1:9464';
 
