@@ -45,6 +45,9 @@ export function checkOutcomes(
     checkResult(report, violate);
     const problem = problemOf(report);
     if (problem !== null && mustSucceed(history, report, journal)) violate(6, `${name} ${problem}`);
+    if (journal.count('left', name) > 0) {
+      violate(6, `${name} is left to a server that delivers nothing on streams that are resumed`);
+    }
     if (history.server.expectsPings && journal.count('not pinged', name) > 0) {
       violate(6, `${name} waits for its client, and its session is not pinged`);
     }

@@ -2,7 +2,7 @@
 import { below, choose } from '../engine/random.ts';
 import { PLAIN_HABITS, type Habits } from './clients/habits.ts';
 import type { FaultKind, Moment, PlannedFault } from './faults.ts';
-import type { History, PlannedCall } from './history.ts';
+import { type History, PATIENT_MS, type PlannedCall } from './history.ts';
 import { PLAIN_SERVER, type ServerTraits } from './servers/traits.ts';
 import type { Tool } from './servers/tools.ts';
 import { USUAL_SETTINGS } from './settings.ts';
@@ -85,6 +85,21 @@ const THEMES = {
     ...plain(history, name, ['plain', 'twice'], { wantsLog: true }),
     server: { ...PLAIN_SERVER, logs: true },
   }),
+  /** A server only repeats what was missed, and calls are to be left to one that does more. */
+  repetitions: (history, name) => {
+    const { calls, ...rest } = plain(history, name, ['twice', 'slow', 'slow'], {});
+    return {
+      ...rest,
+      replicas: 1,
+      server: { ...PLAIN_SERVER, onlyRepeats: true, endsConnectionsMs: 500 },
+      gateway: { ...USUAL_SETTINGS, release: 'auto' },
+      calls: calls.map((call) => ({
+        ...call,
+        thinkMs: 5_000 + call.thinkMs,
+        patienceMs: PATIENT_MS,
+      })),
+    };
+  },
   /** Users think for longer than the tokens of their clients last, and the server wants to be pinged meanwhile. */
   pings: (history, name) => {
     const { calls, ...rest } = plain(history, name, ['twice', 'plain', 'plain'], {});

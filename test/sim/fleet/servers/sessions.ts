@@ -59,6 +59,8 @@ const PONG_WITHIN_MS = 1_000;
 const REPORTS = 40;
 const REPORT_BYTES = 12_000;
 const REPORT_EVERY_MS = 20;
+/** Longer than it takes to resume a stream. */
+const WATCH_MS = 1_500;
 /** Gateways ping twice as often. */
 const SILENCE_MS = 10_000;
 /** A call is made at once after the server was told of its level. */
@@ -276,6 +278,7 @@ export class ServerSession {
     const question = { jsonrpc: '2.0', id, method: 'elicitation/create', params };
     line.send(question);
     if (this.#options.traits.repeats) line.send(question);
+    if (this.#options.traits.onlyRepeats) this.#watch(id, call, line);
     simulation().after(ANSWER_WITHIN_MS, () => {
       if (!this.#questions.has(id) || this.#isOver) return;
       this.#note('not answered', call, line.reader(), { question: id });
@@ -283,6 +286,17 @@ export class ServerSession {
       settle('not answered');
     });
     return { id, answer };
+  }
+
+  /** Who waits for its client still reads the stream. */
+  #watch(id: string, call: string, line: Line): void {
+    const isLeft = () => this.#questions.has(id) && line.reader() === 'nobody';
+    simulation().after(WATCH_MS, () => {
+      if (!isLeft()) return;
+      simulation().after(WATCH_MS, () => {
+        if (isLeft()) this.#note('left', call, 'nobody');
+      });
+    });
   }
 
   #note(what: Deed, call: string, by: string, more: Partial<JournalEntry> = {}): void {

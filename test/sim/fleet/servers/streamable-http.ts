@@ -14,6 +14,9 @@ import { callerOf, peerOf, type Requests, replyWithJson } from './requests.ts';
 
 export const STANDALONE = 'standalone';
 
+/** As a repetition comes that shows nothing of new messages. */
+const REPEATS_AFTER_MS = 900;
+
 /** A stream over as many connections as it takes. */
 class EventStream implements Line {
   readonly name: string;
@@ -22,6 +25,7 @@ class EventStream implements Line {
   #response: ServerResponse | null = null;
   #isHeadHeld = false;
   #isOver = false;
+  #isRepeating = false;
 
   constructor(name: string, options: ServerOptions) {
     this.name = name;
@@ -50,6 +54,13 @@ class EventStream implements Line {
     });
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const missed = from === null ? [] : this.#frames.slice(from);
+    this.#isRepeating = isGet && traits.onlyRepeats && this.name !== STANDALONE;
+    if (this.#isRepeating) {
+      response.flushHeaders();
+      return simulation().after(REPEATS_AFTER_MS, () => {
+        for (const frame of missed) response.write(frame);
+      });
+    }
     this.#isHeadHeld = isGet && traits.holdsHeads;
     if (!this.#isHeadHeld) response.flushHeaders();
     for (const frame of missed) response.write(frame);
@@ -67,12 +78,12 @@ class EventStream implements Line {
     const id = hasStore ? `id: ${this.name}:${this.#frames.length + 1}\n` : '';
     const frame = `${id}data: ${message === null ? '' : JSON.stringify(message)}\n\n`;
     if (hasStore) this.#frames.push(frame);
-    this.#response?.write(frame);
+    if (!this.#isRepeating) this.#response?.write(frame);
   }
 
   end(): void {
     this.#isOver = true;
-    this.#response?.end();
+    if (!this.#isRepeating) this.#response?.end();
   }
 }
 

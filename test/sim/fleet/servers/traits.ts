@@ -25,6 +25,8 @@ export interface ServerTraits {
   readonly opensAfterMs: number;
   /** Whether the head of the response to a GET waits for the first message. */
   readonly holdsHeads: boolean;
+  /** Whether a stream of a call that is resumed repeats what was missed, a moment later, and then has nothing more. */
+  readonly onlyRepeats: boolean;
   /** Whether it looks if its sessions are pinged while they wait for answers. */
   readonly expectsPings: boolean;
   /** Whether it logs for its clients, and has too much to do when it is told so for the first time. */
@@ -52,6 +54,7 @@ export const PLAIN_SERVER: ServerTraits = {
   reports: 'burst',
   opensAfterMs: 0,
   holdsHeads: false,
+  onlyRepeats: false,
   expectsPings: false,
   logs: false,
   draws: false,
@@ -96,7 +99,7 @@ export function traitsOf(seed: number): ServerTraits {
     repeats: oneIn(5, 'repeats'),
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     reports: choose(`server:${seed}:reports`, ['burst', 'at-once', 'steadily']),
-    ...{ opensAfterMs: 0, expectsPings: false, logs: false, draws: false },
+    ...{ opensAfterMs: 0, onlyRepeats: false, expectsPings: false, logs: false, draws: false },
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,
