@@ -145,7 +145,7 @@ export async function openGateway(
   shares: WorkerShares | null,
   telemetry = new Telemetry(config, { log: eventLog, clock: ownClock }),
 ): Promise<GatewayProcess> {
-  const { routes, metrics } = telemetry;
+  const { routes, metrics, outcomes } = telemetry;
   const services = await openServices(config, telemetry, shares, memoryBytes);
   const { shared } = services;
   const { clock, log, openResponses, replica } = shared;
@@ -178,7 +178,8 @@ export async function openGateway(
   };
   const { instance } = replica.owner;
   const live: LiveProcess = {
-    live: () => livePartOf({ instance, status: readiness.state().status, routes, metrics }),
+    live: () =>
+      livePartOf({ instance, status: readiness.state().status, routes, metrics, outcomes }),
     stop: (order) => mayStop(shared.config) && routes.stop(order),
   };
   routes.serveOthers = (request) => serveOthers(request, live);

@@ -1,7 +1,8 @@
-/** What shows a process from its first moment, before it has joined the other replicas: its metrics, its log. */
+/** What shows a process from its first moment, before it has joined the other replicas: its metrics, its log, how calls ended. */
 import type { Config } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { countedLog } from '../ops/counted-log.ts';
+import { Outcomes } from '../ops/live/outcomes.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
@@ -16,6 +17,7 @@ export class Telemetry {
   readonly fleetClock: FleetClock | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
+  readonly outcomes: Outcomes;
   readonly log: Log;
   /** `null` until the process has joined the other replicas. */
   shared: SharedServices | null = null;
@@ -25,7 +27,8 @@ export class Telemetry {
     const { routes } = this;
     this.fleetClock = config.redis === null ? null : new FleetClock(options.clock);
     this.clock = this.fleetClock ?? options.clock;
-    this.metrics = new Metrics(this.clock, {
+    this.outcomes = new Outcomes(this.clock);
+    this.metrics = new Metrics({
       parked: () => routes.each(({ calls }) => calls.parked),
       released: () => routes.each(({ calls }) => calls.released),
       sessions: () => routes.sum(({ pool }) => pool.size),
@@ -50,7 +53,7 @@ export class Telemetry {
       redisUp: () => (config.redis === null ? null : (this.shared?.replica.directory?.up ?? false)),
       clockAheadMs: () => this.fleetClock?.aheadMs ?? null,
     });
-    this.log = countedLog(options.log, this.metrics);
+    this.log = countedLog(options.log, this.metrics, this.outcomes);
   }
 }
 

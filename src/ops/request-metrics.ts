@@ -56,9 +56,13 @@ interface LabelledSeries<Label extends string> {
   sum: number;
 }
 
-interface DurationHistogramOptions<Label extends string> extends BatchedCounterOptions<Label> {
+interface DurationHistogramOptions<Label extends string> {
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly Label[];
   /** The upper bounds, in seconds. */
   readonly buckets: readonly number[];
+  readonly registry: Registry;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** One session of a home, what uses it, and the calls that were left in it. */
 import type { Clock } from '../lib/clock.ts';
 import type { LruMap } from '../lib/containers.ts';
-import type { SessionPoint } from '../upstream/transport/transport.ts';
+import type { KeptSession } from './placement.ts';
 import type { SessionQuestions } from '../upstream/session/questions/session-questions.ts';
 import type { Permit, PermittedSession } from './permits.ts';
 
@@ -61,7 +61,7 @@ export interface HomeSession extends PermittedSession {
 
 /** A session that nothing here is connected to. The server keeps it. */
 export interface DisconnectedSession {
-  readonly point: SessionPoint;
+  readonly point: KeptSession;
   /** `null` if the home had the session in another process. */
   readonly permit: Permit | null;
   readonly left: LeftCalls;

@@ -5,6 +5,7 @@ import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import { UNKNOWN_CALLS } from '../upstream/session/questions/session-questions.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
+import type { KeptSession } from './placement.ts';
 import type { SessionOwner } from './session-owner.ts';
 import {
   LeftCalls,
@@ -40,8 +41,8 @@ export interface HomeSessionsOptions extends PermitOptions, LeftCallsOptions {
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
-  /** Called with each session that becomes the current one, if another process can go on with it. */
-  readonly onSession: (point: SessionPoint) => void;
+  /** Called with each session that becomes the current one, if another process can go on with it, and when its calls are others. */
+  readonly onSession: (session: KeptSession) => void;
 }
 
 /** The most targets of a session of which it is remembered whether they ask. */
@@ -95,7 +96,7 @@ export class HomeSessions {
   }
 
   /** Where another process could go on with the session; `null` if there is none here, or the server names none. */
-  get point(): SessionPoint | null {
+  get point(): KeptSession | null {
     if (this.#current !== null) return pointOf(this.#current.session);
     return this.#disconnected?.permit ? this.#disconnected.point : null;
   }
@@ -161,7 +162,7 @@ export class HomeSessions {
   }
 
   /** Takes the session that the home had in another process for its own. @param hasUnknownCalls see `DisconnectedSession` */
-  inherit(point: SessionPoint, hasUnknownCalls: boolean): void {
+  inherit(point: KeptSession, hasUnknownCalls: boolean): void {
     const left = new LeftCalls(this.#options);
     this.#disconnected = {
       point,
@@ -287,8 +288,7 @@ export class HomeSessions {
       .then((opened) => {
         this.#current = opened;
         opened.adopted &&= 'home';
-        const point = pointOf(opened.session);
-        if (point !== null && !this.#isLost) this.#options.onSession(point);
+        this.#keep(opened);
         return opened;
       })
       .finally(() => {
@@ -319,7 +319,8 @@ export class HomeSessions {
       const entry = await this.#once(point, async () => {
         const taken = permit ?? (await permits.take(principal));
         const adopted = await this.#adopted(owner, point, taken, left);
-        if (questions !== null) adopted.session.questions.goOnAfter(questions);
+        if (questions === null) adopted.session.questions.inherit(point.calls ?? []);
+        else adopted.session.questions.goOnAfter(questions);
         if (disconnected.hasUnknownCalls) adopted.session.questions.mayRun([UNKNOWN_CALLS]);
         return adopted;
       });
@@ -377,12 +378,19 @@ export class HomeSessions {
     if (ownership !== null) {
       questions.knowsAllCalls = () => !this.#isLost && ownership.isConfirmed();
       questions.confirm = () => (this.#isLost ? null : ownership.askStore());
+      questions.onCalls = () => this.#keep(entry);
     } else {
       // Another process may still use a session that it had.
       questions.knowsAllCalls = () => entry.adopted === null || !upstream.detector.hasSiblings;
     }
     this.#all.add(entry);
     return entry;
+  }
+
+  #keep(entry: HomeSession): void {
+    if (entry !== this.#current || this.#isLost) return;
+    const point = pointOf(entry.session);
+    if (point !== null) this.#options.onSession(point);
   }
 
   #lose({ hasServed }: Pick<HomeSession, 'hasServed'>, reason: ReplacementReason): void {
@@ -397,11 +405,13 @@ function leaveListeners({ onReplaced }: HomeSession): void {
   for (const tell of [...onReplaced]) tell();
 }
 
-function pointOf({ id, initializeResult, isDescribed }: Session): SessionPoint | null {
+function pointOf({ id, initializeResult, isDescribed, questions }: Session): KeptSession | null {
   if (id === null) return null;
   const { protocolVersion, raw } = initializeResult;
   const initialized = isDescribed ? { initialized: raw } : {};
-  return { sessionId: id, revision: protocolVersion, ...initialized };
+  const calls = questions.callsToKeep;
+  const asking = calls.length > 0 ? { calls } : {};
+  return { sessionId: id, revision: protocolVersion, ...initialized, ...asking };
 }
 
 /** Tries again if the credentials of an earlier request were refused, as an expired token is. */

@@ -16,7 +16,7 @@ import {
 import { canBeAsked, type HomeConcurrency, type SessionOwner } from './session-owner.ts';
 import type { HomeSession } from './home-session.ts';
 import { HomeSessions, type HomeSessionsOptions } from './home-sessions.ts';
-import { elsewhere } from './placement.ts';
+import { elsewhere, type KeptSession } from './placement.ts';
 import type { QueueLimits } from './permits.ts';
 import { CallQueue, type CalledTool, type StartedCall, type StartRule } from './call-queue.ts';
 
@@ -126,12 +126,12 @@ export class Home {
   }
 
   /** Where another process could go on with the session; `null` if there is none here, or the server names none. */
-  get point(): SessionPoint | null {
+  get point(): KeptSession | null {
     return this.#sessions.point;
   }
 
   /** Goes on with the session that the home had in another process, unless there is one here. */
-  inherit(point: SessionPoint, hasUnknownCalls: boolean): void {
+  inherit(point: KeptSession, hasUnknownCalls: boolean): void {
     if (!this.#sessions.lacksSession) return;
     this.#sessions.inherit(point, hasUnknownCalls);
     this.#checkIdle();

@@ -3,17 +3,19 @@
  * that all of them share, and keeps the session there, sealed: when that process is gone, the next one goes on with
  * the same session. Credentials are never kept.
  */
+import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
 import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import type { ClaimStore } from '../model/directory.ts';
-import { homeId, sessionId, type HomeId } from '../protocol/ids.ts';
+import { homeId, sessionId, upstreamRequestId, type HomeId } from '../protocol/ids.ts';
 import { isJsonObject, parseJson } from '../protocol/json.ts';
 import { isLegacyRevision } from '../protocol/meta.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { UpstreamFailure } from '../model/upstream-failure.ts';
+import type { KeptCall } from '../upstream/session/questions/session-questions.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 
 export interface HomePlacementOptions {
@@ -29,9 +31,15 @@ export interface HomePlacementOptions {
   readonly clock: Clock;
 }
 
+/** The session of a home, for the next process. */
+export interface KeptSession extends SessionPoint {
+  /** The calls that can ask in it on streams that name no call; absent if there are none. */
+  readonly calls?: readonly KeptCall[];
+}
+
 /** Who has a home. `session` is what an earlier holder left, or `null`. */
 export type HomeClaim =
-  | { readonly type: 'here'; readonly session: SessionPoint | null }
+  | { readonly type: 'here'; readonly session: KeptSession | null }
   | { readonly type: 'elsewhere'; readonly holder: PointerOwner };
 
 /** Hears what becomes of homes, by their keys. */
@@ -52,10 +60,12 @@ interface HeldHome {
   fencingToken: number;
   /** The term of this process (`Directory.term`) in which the home was claimed. */
   term: number | null;
-  session: SessionPoint | null;
+  session: KeptSession | null;
 }
 
 const VERSION = 1;
+/** The id of each call, and since when it waits, in ms since the epoch. */
+const storedCalls = z.array(z.tuple([z.union([z.string(), z.number()]), z.number().nullable()]));
 /** The most that is kept of what a server said of itself, in bytes. A session with more is kept without it. */
 const MAX_INITIALIZED_BYTES = 8 * 1024;
 const MAX_SEALED_LENGTH = 20 * 1024;
@@ -146,7 +156,7 @@ export class HomePlacement {
   }
 
   /** Keeps the session of a home, if this process has the home. */
-  keep(key: string, session: SessionPoint): void {
+  keep(key: string, session: KeptSession): void {
     const held = this.#held.get(key);
     if (held === undefined) return;
     held.session = session;
@@ -286,25 +296,47 @@ export class HomePlacement {
     return false;
   }
 
-  #store({ id }: HeldHome, { sessionId, revision, initialized }: SessionPoint): Promise<void> {
+  #store({ id }: HeldHome, session: KeptSession): Promise<void> {
+    const { sessionId, revision, initialized } = session;
+    const calls = session.calls?.map(({ id: call, waitsSinceMs }) => {
+      return [call, waitsSinceMs === null ? null : waitsSinceMs + this.#epochMs];
+    });
     const { store, ring, audience, ttlMs } = this.#options;
     const isTooLarge = Buffer.byteLength(JSON.stringify(initialized ?? {})) > MAX_INITIALIZED_BYTES;
     const said = isTooLarge ? {} : { initialized };
-    const content = Buffer.from(JSON.stringify({ v: VERSION, sessionId, revision, ...said }));
+    const content = Buffer.from(
+      JSON.stringify({ v: VERSION, sessionId, revision, calls, ...said }),
+    );
     return store.keep(id, Buffer.from(sealBytes(ring, { audience, key: id }, content)), ttlMs);
   }
 
+  /** When `Clock.elapsed` was 0, in ms since the epoch: other processes have another one. */
+  get #epochMs(): number {
+    const { clock } = this.#options;
+    return Math.round(clock.now() - clock.elapsed());
+  }
+
+  #openCalls(stored: unknown): Pick<KeptSession, 'calls'> {
+    const read = storedCalls.safeParse(stored);
+    if (!read.success) return {};
+    const calls = read.data.map(([id, sinceMs]) => ({
+      id: upstreamRequestId(id),
+      waitsSinceMs: sinceMs === null ? null : sinceMs - this.#epochMs,
+    }));
+    return { calls };
+  }
+
   /** @returns `null` for what no process of this deployment sealed for this home */
-  #open(id: HomeId, sealed: Uint8Array): SessionPoint | null {
+  #open(id: HomeId, sealed: Uint8Array): KeptSession | null {
     const { ring, audience } = this.#options;
     try {
       const token = Buffer.from(sealed).toString('latin1');
       const bytes = openBytes(ring, { audience, key: id }, token, MAX_SEALED_LENGTH);
       const read = parseJson(bytes.toString('utf8')) as Partial<Record<string, unknown>>;
-      const { v, sessionId: session, revision, initialized } = read;
+      const { v, sessionId: session, revision, initialized, calls } = read;
       if (v !== VERSION || typeof session !== 'string' || !isLegacyRevision(revision)) return null;
       const said = isJsonObject(initialized) ? { initialized } : {};
-      return { sessionId: sessionId(session), revision, ...said };
+      return { sessionId: sessionId(session), revision, ...said, ...this.#openCalls(calls) };
     } catch {
       return null;
     }

@@ -4,6 +4,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { Metrics } from '../../ops/metrics.ts';
+import type { Outcomes } from '../../ops/live/outcomes.ts';
 import {
   sumParts,
   type LiveSnapshot,
@@ -29,11 +30,12 @@ export interface LivePartOptions {
   readonly status: Readiness['status'];
   readonly routes: Routes;
   readonly metrics: Metrics;
+  readonly outcomes: Outcomes;
 }
 
 /** Collects what this process knows now. */
 export function livePartOf(options: LivePartOptions): LivePart {
-  const { instance, status, routes, metrics } = options;
+  const { instance, status, routes, outcomes } = options;
   const process = processName(instance);
   const { latest, configured } = routes;
   const waiting = latest.map(({ calls }) => calls.live(MAX_CALLS_OF_ROUTE));
@@ -41,7 +43,7 @@ export function livePartOf(options: LivePartOptions): LivePart {
   return {
     process,
     status,
-    bucket: metrics.outcomes.bucket,
+    bucket: outcomes.bucket,
     routes: shownRoutes(configured.map((route) => liveRouteOf(route, sessions, options))),
     calls: shownCalls(
       waiting.flatMap(({ calls }) => calls.map((call) => ({ ...call, owner: process }))),
@@ -59,7 +61,7 @@ function processName(instance: string): string {
 function liveRouteOf(
   { config, server, calls, tasks }: Route,
   sessions: ReadonlyMap<string, number>,
-  { metrics }: LivePartOptions,
+  { metrics, outcomes }: LivePartOptions,
 ): LiveRoute {
   const { id, path } = config;
   return {
@@ -74,7 +76,7 @@ function liveRouteOf(
     parked: calls.parked,
     released: calls.released,
     tasks: Object.fromEntries(tasks?.byStatus ?? []),
-    recent: metrics.outcomes.of(id),
+    recent: outcomes.of(id),
   };
 }
 

@@ -93,9 +93,7 @@ export function giveToTask(call: CallData, task: WaitingTask): void {
 /** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
 export function acceptRetry(call: CallData, { waiter }: RetryEvent): void {
   const waiting = waiterOf(call, waiter);
-  if (waiting === undefined) return;
-  call.request = waiting.request;
-  call.lease?.session.useHeaders(waiting.request.caller.headers);
+  if (waiting !== undefined) call.request = waiting.request;
 }
 
 /** Feeds retries once more whose waiters still wait. */

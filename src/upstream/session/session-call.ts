@@ -42,6 +42,8 @@ export interface CallHost {
   ): Promise<void>;
   /** Returns the other calls that can ask on streams that name no call. */
   callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[];
+  /** A call waits for another answer than before, or for none. */
+  callWaits(): void;
   /** The call is being cancelled: no further questions go to the client. */
   callCancelled(call: SessionCall): void;
   /** Removes the call from the session. */
@@ -260,10 +262,10 @@ export class SessionCall implements RequestExchange {
     if (this.wasAsked(id)) return;
     const isTooMuch = this.#questions !== null && this.#questions.size >= MAX_QUESTIONS;
     if (this.isCancelled && (isTooMuch || String(id).length > MAX_ID_CHARACTERS)) return;
-    this.#become(id, method === 'roots/list' ? 'open' : 'waiting');
     if (method !== 'roots/list') {
       this.#asksUntilMs = this.#host.clock.elapsed() + (isOnStream ? 0 : ASKS_TOGETHER_MS);
     }
+    this.#become(id, method === 'roots/list' ? 'open' : 'waiting');
     if (this.#cancelled !== null) {
       return inBackground(this.#cancelOpenQuestions(id, method, this.#cancelled));
     }
@@ -320,12 +322,14 @@ export class SessionCall implements RequestExchange {
 
   #become(id: ServerRequestId, state: QuestionState): void {
     this.#questions ??= new Map();
-    if (this.#questions.get(id) === 'waiting') {
+    const waited = this.#questions.get(id) === 'waiting';
+    if (waited) {
       this.#waiting -= 1;
       if (this.#waiting === 0) this.#worksSinceMs = this.#host.clock.elapsed();
     }
     if (state === 'waiting') this.#waiting += 1;
     this.#questions.set(id, state);
+    if (waited || state === 'waiting') this.#host.callWaits();
   }
 
   /** Answers a question for which there is no client any more, once the server has taken the cancellation. */

@@ -113,10 +113,8 @@ export class SessionState implements CallHost {
     return this.#headers;
   }
 
-  /** The last caller has these. */
   useHeaders(headers: CallerHeaders): void {
     this.#headers = headers;
-    this.transport.useHeaders?.(headers);
     this.pings?.renewed();
   }
 
@@ -216,6 +214,10 @@ export class SessionState implements CallHost {
 
   callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[] {
     return this.questions.callsBeside(id);
+  }
+
+  callWaits(): void {
+    this.questions.callsChanged();
   }
 
   callCancelled(call: SessionCall): void {

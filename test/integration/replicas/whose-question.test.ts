@@ -13,11 +13,22 @@ import {
 import { Severable } from '../../fixtures/network/flaky-proxy.ts';
 import { overseer } from '../../fixtures/redis/redis-topologies.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
+import type { ToolCall } from '../../fixtures/servers/legacy/tools.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
 const call = (gateway: GatewayProcess, name: string, more: object = {}) =>
   callTool(gateway.url, name, more, ADA);
+
+type LegacyServer = ToolCall['server'];
+
+/** Asks on a stream that names no call. */
+async function askBeside(server: LegacyServer): Promise<string> {
+  const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } } as const;
+  const question = { message: 'Who?', requestedSchema };
+  const { action, content } = await server.elicitInput(question, { timeout: 120_000 });
+  return String(content?.['name'] ?? action);
+}
 
 /** `twice` asks on its stream and then works until the test lets it end; `asks` asks beside its stream. */
 async function workingServer() {
@@ -31,15 +42,7 @@ async function workingServer() {
         await working.promise;
         return name;
       },
-      asks: async ({ server }) => {
-        const requestedSchema = {
-          type: 'object',
-          properties: { name: { type: 'string' } },
-        } as const;
-        const question = { message: 'Who?', requestedSchema };
-        const { action, content } = await server.elicitInput(question, { timeout: 120_000 });
-        return String(content?.['name'] ?? action);
-      },
+      asks: ({ server }) => askBeside(server),
       plain: async () => 'plain',
     },
   });
@@ -94,5 +97,49 @@ test(
     expect(text(await asks)).toBe('cancel');
     finish();
     expect(text(await twice)).toBe('Ada');
+  },
+);
+
+// Rule questions-14: Where a server was seen to ask on streams that name no call, the process with the home of a session keeps in
+// the store which calls are there, and since when each of them waits for an answer. When that process is gone, calls that it does not
+// resume count among those that can ask at the next one: one that worked for 75 s, and one that waited from 55 s to 75 s after its
+// question, as its tool can have given up.
+test(
+  'a call is not asked what a tool asks whose call ended with its replica',
+  { tags: ['redis', 'long'] },
+  async () => {
+    const redis = await redisServer();
+    const [lost, working] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const later = Promise.withResolvers<string>();
+    stopAfterTest(async () => working.resolve());
+    const server = await legacyServer({
+      keepsEvents: true,
+      tools: {
+        asks: ({ server }) => askBeside(server),
+        lost: async ({ server }) => {
+          await lost.promise;
+          later.resolve(await askBeside(server));
+          return 'late';
+        },
+        works: async () => {
+          await working.promise;
+          return 'done';
+        },
+      },
+    });
+    const [a, b] = await replicas(server, 2, { redis: redis.url });
+    const asked = await call(a, 'asks');
+    expect(text(await call(a, 'asks', answersOf(asked, 'Ada')))).toBe('Ada');
+    const broken = call(a, 'lost').catch(() => 'broken');
+    await server.saw('tools/call', 2);
+    await a.kill();
+    expect(await broken).toBe('broken');
+    const works = whileRetryable(() => call(b, 'works'));
+    await server.saw('tools/call', 3);
+    lost.resolve();
+    const shown = works.then(() => 'shown in another call');
+    expect(await Promise.race([later.promise, shown])).toBe('cancel');
+    working.resolve();
+    expect(text(await works)).toBe('done');
   },
 );

@@ -12,8 +12,6 @@ export interface GatewaySettings {
   readonly maxParked: number | null;
   /** How many sessions a process has. */
   readonly maxSessions: number | null;
-  /** How often it pings sessions in which a call waits. */
-  readonly pingInterval: string | null;
 }
 
 export const USUAL_SETTINGS: GatewaySettings = {
@@ -22,7 +20,6 @@ export const USUAL_SETTINGS: GatewaySettings = {
   release: 'never',
   maxParked: null,
   maxSessions: null,
-  pingInterval: null,
 };
 
 export function settingsOf(seed: number): GatewaySettings {
@@ -34,7 +31,6 @@ export function settingsOf(seed: number): GatewaySettings {
     release: choose(`${name}:release`, ['never', 'never', 'when-resumable', 'auto']),
     maxParked: choose(`${name}:parked`, [null, 2]),
     maxSessions: choose(`${name}:sessions`, [null, null, 3]),
-    pingInterval: null,
   };
 }
 

@@ -64,8 +64,8 @@ test('the defaults that the help names are the ones that count', () => {
     workers: fallback('workers'),
     path: fallback('path'),
     transport: fallback('transport'),
-    'log-level': fallback('log-level'),
-    'log-format': fallback('log-format'),
+    logLevel: fallback('log-level'),
+    logFormat: fallback('log-format'),
   });
   expect(spelledOut).toEqual(configFromFlags({ upstream }));
 });

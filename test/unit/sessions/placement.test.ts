@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { DirectoryUnavailable, type ClaimStore } from '../../../src/model/directory.ts';
 import { ClaimTable, RemoteClaims } from '../../../src/replicas/directory/claim-table.ts';
+import { sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { HomePlacement } from '../../../src/sessions/placement.ts';
 import { settled } from '../../fixtures/calls-testbed.ts';
@@ -47,6 +48,23 @@ test.each([
     type: 'elsewhere',
     holder: { id: 'one', instance: 'one' },
   });
+});
+
+// Rule questions-14.
+test('the next process is told which calls can ask in the session of a home', async () => {
+  const { one, two } = processes();
+  await one.claim('ada');
+  const session = { sessionId: sessionId('s1'), revision: '2025-06-18' as const };
+  const calls = [
+    { id: upstreamRequestId(7), waitsSinceMs: null },
+    { id: upstreamRequestId('8'), waitsSinceMs: -1_000 },
+  ];
+  one.keep('ada', { ...session, calls });
+  one.giveUp('ada', true);
+  expect(await two.claim('ada')).toEqual({ type: 'here', session: { ...session, calls } });
+  two.keep('ada', session);
+  two.giveUp('ada', true);
+  expect(await one.claim('ada')).toEqual({ type: 'here', session });
 });
 
 // Rule sessions-16.

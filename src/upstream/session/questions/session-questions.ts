@@ -51,12 +51,15 @@ export class SessionQuestions {
   knowsAllCalls: () => boolean = () => true;
   /** See `HeldQuestionsOptions.confirm`. Whoever has the session can set it. */
   confirm: () => Promise<unknown> | null = () => null;
+  /** Called when `callsToKeep` is another. Whoever has the session can set it. */
+  onCalls: () => void = () => {};
   #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
   #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
   readonly #repeated: RepeatedQuestions;
   /** What the server asks on streams that name no call; `null` until it does. */
   #uncorrelated: UncorrelatedQuestions | null = null;
+  #hasInherited = false;
 
   constructor(options: SessionQuestionsOptions) {
     this.#options = options;
@@ -109,7 +112,9 @@ export class SessionQuestions {
     if (this.wasAsked(id) || this.#repeated.has(id)) return;
     this.#repeated.asked(id);
     if (method !== 'roots/list') {
+      const isFirst = this.askingStyle !== 'uncorrelated';
       this.#options.askingStyle.asked('uncorrelated');
+      if (isFirst) this.callsChanged();
       this.#begun().held.receive({ id, method, params });
     } else if (!this.#begun().roots.receive(id, params)) {
       this.#options.reply(id, unasked(method));
@@ -161,6 +166,20 @@ export class SessionQuestions {
 
   callBegan(id: UpstreamRequestId): void {
     this.#unfinished.delete(id);
+    this.callsChanged();
+  }
+
+  /** The calls that a process has to know that goes on with the session: none before the server was seen to ask on streams that name no call. */
+  get callsToKeep(): KeptCall[] {
+    if (!this.#keepsCalls) return [];
+    const calls = [...this.#options.calls.values(), ...this.#unfinished.calls()].map(kept);
+    if (calls.length <= MAX_BESIDE) return calls;
+    return [...calls.slice(0, MAX_BESIDE), { id: UNKNOWN_CALLS, waitsSinceMs: null }];
+  }
+
+  /** A call has begun or ended, or waits for another answer than before. */
+  callsChanged(): void {
+    if (this.#keepsCalls) this.onCalls();
   }
 
   /** Returns the other calls that can ask on streams that name no call. */
@@ -178,11 +197,17 @@ export class SessionQuestions {
     }
   }
 
-  /** The session was let go of here, and is taken up again. A call that was left waits for its answer, and asks nothing meanwhile. */
+  /** Another process had the session, and these calls in it. Until they are resumed, nobody hears of their end. */
+  inherit(calls: readonly KeptCall[]): void {
+    this.#hasInherited ||= calls.length > 0;
+    this.#unfinished.inherit(calls);
+  }
+
+  /** The session was let go of here, and is taken up again. */
   goOnAfter(former: SessionQuestions): void {
     this.#unfinished = former.#unfinished;
     this.#ended = former.#ended;
-    this.#unfinished.forgetLeft();
+    this.#unfinished.inherit(this.#unfinished.takeLeft().map(kept));
   }
 
   callCancelled(call: SessionCall): void {
@@ -197,6 +222,7 @@ export class SessionQuestions {
     if (isOver) return this.#over(call);
     this.#unfinished.add(call);
     this.#uncorrelated?.held.ended(call.id, false);
+    this.callsChanged();
   }
 
   /** The server has replied to a request that no longer waits. It may be a call that has ended here. */
@@ -223,6 +249,11 @@ export class SessionQuestions {
     if (mayHaveGivenUp && TRAITS[this.#options.transport].namesTheCall)
       this.#unfinished.goOn([id], GOES_ON_MS);
     this.#uncorrelated?.held.ended(id, !mayHaveGivenUp);
+    this.callsChanged();
+  }
+
+  get #keepsCalls(): boolean {
+    return this.#hasInherited || this.askingStyle === 'uncorrelated';
   }
 
   #begun(): UncorrelatedQuestions {
@@ -263,10 +294,25 @@ export class SessionQuestions {
 /** A call, as far as it matters here. */
 type UnfinishedCall = Pick<
   SessionCall,
-  'id' | 'wasStopped' | 'mayHaveGivenUp' | 'isSilent' | 'isLeft'
+  'id' | 'wasStopped' | 'mayHaveGivenUp' | 'isSilent' | 'isLeft' | 'asksUntilMs'
 >;
 
-const UNKNOWN_CALL = { wasStopped: true, mayHaveGivenUp: true, isSilent: false, isLeft: false };
+/** A call of a session, for a process that goes on with the session. */
+export interface KeptCall {
+  readonly id: UpstreamRequestId;
+  /** Since when it waits for an answer, in ms of `Clock.elapsed`; `null` if it works, and can ask at any time. */
+  readonly waitsSinceMs: number | null;
+}
+
+const kept = ({ id, asksUntilMs }: UnfinishedCall) => ({ id, waitsSinceMs: asksUntilMs });
+
+const UNKNOWN_CALL = {
+  wasStopped: true,
+  mayHaveGivenUp: true,
+  isSilent: false,
+  isLeft: false,
+  asksUntilMs: null,
+};
 
 /** As `STOPPED_CALL_MS`, for a call that the server was not told to stop, or that waits for an answer. */
 const UNFINISHED_CALL_MS = 600_000;
@@ -279,6 +325,8 @@ interface UnfinishedEntry {
   readonly call: UnfinishedCall;
   readonly endedAtMs: number;
   readonly goesOnUntilMs: number;
+  /** From when on it can ask; absent for now. */
+  readonly asksFromMs?: number;
 }
 
 /** Calls of a session that may still ask, or whose questions may still come. Most have ended without a reply. */
@@ -297,11 +345,27 @@ class UnfinishedCalls {
 
   /** These can ask more now: the server has declined or sent what can have been their own. */
   goOn(ids: readonly UpstreamRequestId[], forMs: number): void {
-    const goesOnUntilMs = this.#clock.elapsed() + forMs;
+    const untilMs = this.#clock.elapsed() + forMs;
     for (const id of ids) {
-      const call = { ...UNKNOWN_CALL, id };
-      const entry = this.#calls.get(id) ?? { call, endedAtMs: -Infinity };
-      this.#set({ ...entry, goesOnUntilMs });
+      const entry = this.#calls.get(id);
+      const { call = { ...UNKNOWN_CALL, id }, endedAtMs = -Infinity } = entry ?? {};
+      const goesOnUntilMs = Math.max(untilMs, entry?.goesOnUntilMs ?? untilMs);
+      this.#set({ call, endedAtMs, goesOnUntilMs });
+    }
+  }
+
+  /**
+   * Nobody hears of these calls. The tool of one that waits for an answer can give up, which nobody tells, and go on. A question can
+   * have been on its way for some time.
+   */
+  inherit(calls: readonly KeptCall[]): void {
+    const nowMs = this.#clock.elapsed();
+    for (const { id, waitsSinceMs } of calls) {
+      const sinceMs = waitsSinceMs ?? nowMs;
+      const goesOnUntilMs = sinceMs + ANSWER_WAIT_MS + STOPPED_CALL_MS;
+      const asksFromMs = waitsSinceMs === null ? nowMs : sinceMs + ANSWER_WAIT_MS - GOES_ON_MS;
+      const call = { ...UNKNOWN_CALL, id, asksUntilMs: waitsSinceMs };
+      this.#set({ call, endedAtMs: -Infinity, goesOnUntilMs, asksFromMs });
     }
   }
 
@@ -321,18 +385,30 @@ class UnfinishedCalls {
 
   /** Returns the ids of those that can still ask. */
   ids(): UpstreamRequestId[] {
+    return this.#asking().map(({ call }) => call.id);
+  }
+
+  /** Returns those that can still ask, or can later. */
+  calls(): UnfinishedCall[] {
     this.#forgetOld();
-    return [...this.#calls.keys()];
+    return [...this.#calls.values()].map(({ call }) => call);
   }
 
   /** In how many ms all of them can ask no more. */
   get overInMs(): number {
-    const leftMs = [...this.#calls.values()].map((entry) => this.#leftMs(entry));
-    return Math.max(0, ...leftMs);
+    return Math.max(0, ...this.#asking().map((entry) => this.#leftMs(entry)));
   }
 
-  forgetLeft(): void {
-    for (const [id, { call }] of this.#calls) if (call.isLeft) this.#calls.delete(id);
+  takeLeft(): UnfinishedCall[] {
+    const left = this.calls().filter(({ isLeft }) => isLeft);
+    for (const { id } of left) this.#calls.delete(id);
+    return left;
+  }
+
+  #asking(): UnfinishedEntry[] {
+    this.#forgetOld();
+    const nowMs = this.#clock.elapsed();
+    return [...this.#calls.values()].filter(({ asksFromMs = nowMs }) => asksFromMs <= nowMs);
   }
 
   #set(entry: UnfinishedEntry): void {

@@ -254,8 +254,11 @@ test('a session of one call that another replica may still use is not used for o
 });
 
 describe('a call that is resumed by the process that has claimed its home', () => {
-  /** @param kept the session of the home, which the process before has kept */
-  async function resumed(kept: string) {
+  /**
+   * @param kept the session of the home, which the process before has kept
+   * @param had the calls that this one had, and how long they waited for an answer
+   */
+  async function resumed(kept: string, had: readonly (readonly [number, number | null])[] = []) {
     const streams: Record<string, Stream> = {};
     const server = await legacyServer(() => {}, {
       onGet: ({ headers }, response) => {
@@ -263,8 +266,13 @@ describe('a call that is resumed by the process that has claimed its home', () =
       },
     });
     const session = { ...POINT, sessionId: sessionId(kept) };
-    const placement = placementOf({ claim: async () => ({ type: 'here', session }) });
-    const { pool, clock } = poolTo(server, placement);
+    const claim = async () => ({ type: 'here' as const, session: { ...session, calls: calls() } });
+    const { pool, clock } = poolTo(server, placementOf({ claim }));
+    const calls = () =>
+      had.map(([id, waitedMs]) => ({
+        id: upstreamRequestId(id),
+        waitsSinceMs: waitedMs === null ? null : clock.elapsed() - waitedMs,
+      }));
     await pool.holderOf(ADA);
     const { session: adopted } = await pool.adopt(ADA, POINT, ANY);
     const heard = new Heard();
@@ -284,6 +292,59 @@ describe('a call that is resumed by the process that has claimed its home', () =
     send({ id: 'own', ...ELICITATION });
     await settle();
     expect(questions()).toEqual(['own']);
+  });
+
+  // Rule questions-14.
+  test('is asked what comes beside the streams if it is the only call that the process before had', async () => {
+    const { send, questions, settled: settle } = await resumed(POINT.sessionId, [[7, null]]);
+    send({ id: 'own', ...ELICITATION });
+    await settle();
+    expect(questions()).toEqual(['own']);
+  });
+
+  // Rule questions-14.
+  test('is not asked for 75 s what another call can have asked that the process before had', async () => {
+    const {
+      clock,
+      send,
+      questions,
+      settled: settle,
+    } = await resumed(POINT.sessionId, [
+      [7, 5_000],
+      [8, null],
+    ]);
+    clock.advance(74_999);
+    send({ id: 'of-somebody', ...ELICITATION });
+    await settle();
+    expect(questions()).toEqual([]);
+    clock.advance(1);
+    send({ id: 'own', ...ELICITATION });
+    await settle();
+    expect(questions()).toEqual(['own']);
+  });
+
+  // Rule questions-14.
+  test('is not asked what another call can have asked that the process before had, once that has waited for long enough', async () => {
+    const {
+      clock,
+      send,
+      questions,
+      settled: settle,
+    } = await resumed(POINT.sessionId, [
+      [7, 5_000],
+      [8, 15_000],
+    ]);
+    clock.advance(39_999);
+    send({ id: 'own', ...ELICITATION });
+    await settle();
+    expect(questions()).toEqual(['own']);
+    clock.advance(1);
+    send({ id: 'of-somebody', ...ELICITATION });
+    await settle();
+    clock.advance(20_000);
+    send({ id: 'another', ...ELICITATION });
+    await settle();
+    expect(questions()).toEqual(['own', 'another']);
   });
 
   // Rule concurrent-13.
