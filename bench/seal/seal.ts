@@ -132,8 +132,6 @@ function pointer(): UnsealedPointer {
     ...REQUEST,
     callId: callId('A'.repeat(22)),
     round: 1,
-    // Versions until 0.1.0 name it here.
-    ...{ mode: 'park' },
     owner: { id: 'bench', instance: 'B'.repeat(22) },
     expiresAtSeconds: Date.now() / 1_000 + 600,
     continuation: {

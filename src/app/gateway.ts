@@ -145,7 +145,7 @@ export async function openGateway(
   shares: WorkerShares | null,
   telemetry = new Telemetry(config, { log: eventLog, clock: ownClock }),
 ): Promise<GatewayProcess> {
-  const { routes, metrics, outcomes } = telemetry;
+  const { routes, metrics } = telemetry;
   const services = await openServices(config, telemetry, shares, memoryBytes);
   const { shared } = services;
   const { clock, log, openResponses, replica } = shared;
@@ -178,8 +178,7 @@ export async function openGateway(
   };
   const { instance } = replica.owner;
   const live: LiveProcess = {
-    live: () =>
-      livePartOf({ instance, status: readiness.state().status, routes, metrics, outcomes }),
+    live: () => livePartOf({ instance, status: readiness.state().status, routes, metrics }),
     stop: (order) => mayStop(shared.config) && routes.stop(order),
   };
   routes.serveOthers = (request) => serveOthers(request, live);

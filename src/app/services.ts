@@ -146,18 +146,14 @@ function limitsOf(limits: () => QuotaLimits): (principalKey: string) => QuotaLim
 }
 
 /** Counts and logs each request that a limit refuses. */
-function observeLimits(
-  { metrics, outcomes, clock }: Telemetry,
-  log: Log,
-): SharedServices['limited'] {
+function observeLimits({ metrics, clock }: Telemetry, log: Log): SharedServices['limited'] {
   const logs = new Map<string, (limit: LimitName) => void>();
   const logOf = (route: string) =>
     limitLog<LimitName>(clock, (limit, refused) =>
       log.event('request.limited', { route, limit, refused }),
     );
   return (route, limit) => {
-    metrics.limited.inc({ route, limit });
-    outcomes.refused(route);
+    metrics.limited(route, limit);
     const logged = logs.get(route) ?? logOf(route);
     logs.set(route, logged);
     logged(limit);

@@ -1,8 +1,7 @@
-/** What shows a process from its first moment, before it has joined the other replicas: its metrics, its log, how calls ended. */
+/** What shows a process from its first moment, before it has joined the other replicas: its metrics, its log. */
 import type { Config } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { countedLog } from '../ops/counted-log.ts';
-import { Outcomes } from '../ops/live/outcomes.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
@@ -17,7 +16,6 @@ export class Telemetry {
   readonly fleetClock: FleetClock | null;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  readonly outcomes: Outcomes;
   readonly log: Log;
   /** `null` until the process has joined the other replicas. */
   shared: SharedServices | null = null;
@@ -27,8 +25,7 @@ export class Telemetry {
     const { routes } = this;
     this.fleetClock = config.redis === null ? null : new FleetClock(options.clock);
     this.clock = this.fleetClock ?? options.clock;
-    this.outcomes = new Outcomes(this.clock);
-    this.metrics = new Metrics({
+    this.metrics = new Metrics(this.clock, {
       parked: () => routes.each(({ calls }) => calls.parked),
       released: () => routes.each(({ calls }) => calls.released),
       sessions: () => routes.sum(({ pool }) => pool.size),
@@ -53,7 +50,7 @@ export class Telemetry {
       redisUp: () => (config.redis === null ? null : (this.shared?.replica.directory?.up ?? false)),
       clockAheadMs: () => this.fleetClock?.aheadMs ?? null,
     });
-    this.log = countedLog(options.log, this.metrics, this.outcomes);
+    this.log = countedLog(options.log, this.metrics);
   }
 }
 

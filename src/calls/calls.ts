@@ -208,10 +208,12 @@ export class Calls {
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
   }
 
-  /** See `leaveIfHomeIsLost`, for a call that waits for its client here. */
-  #leaveToHome({ callId: id }: Pointer): Promise<void> | null {
+  /** See `leaveIfHomeIsLost`, for a call that waits for its client here, or that another process had, too. */
+  #leaveToHome({ callId: id, owner }: Pointer): Promise<void> | null {
     const call = this.#registry.find(id);
-    return call !== undefined && isDetached(call.state) ? leaveIfHomeIsLost(call) : null;
+    if (call === undefined) return null;
+    const isOthers = owner.instance !== this.#services.replica.instance;
+    return isDetached(call.state) || isOthers ? leaveIfHomeIsLost(call) : null;
   }
 
   /**

@@ -1,12 +1,17 @@
 /** Parses the command line. It reads and prints nothing. */
-import type { CommandValues, FlagValues, Overrides } from '../config/load/from-flags.ts';
+import {
+  fieldInFile,
+  OVERRIDES,
+  type CommandValues,
+  type FlagValues,
+  type Overrides,
+} from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { urlMeant } from '../config/load/problem.ts';
 import type { Environment } from '../lib/program.ts';
 import { parseRealCall, type RealCall } from '../probe/named-call.ts';
 import {
   ADMIN_URL,
-  FIELDS,
   FLAGS,
   KEY_FORMATS,
   SEAL_KEY_VARIABLE,
@@ -229,13 +234,10 @@ function serveCommand(words: Words, env: Environment): Command {
   }
   const variable = (name: string) => env[variableOf(name) ?? ''] || undefined;
   const value = (name: string) => given.get(name) ?? variable(name);
-  const overrides = present({
-    listen: value('listen'),
-    admin: value('admin'),
-    workers: value('workers'),
-    logLevel: value('log-level'),
-    logFormat: value('log-format'),
-  });
+  type Values<Name extends string> = Record<Name, string | undefined>;
+  const valuesOf = <Name extends string>(names: readonly Name[]) =>
+    present(Object.fromEntries(names.map((name) => [name, value(name)])) as Values<Name>);
+  const overrides = valuesOf(OVERRIDES);
   const isUpstreamGiven = server !== null || given.has('upstream');
   const file = given.get('config') ?? (isUpstreamGiven ? undefined : variable('config'));
   if (file !== undefined) {
@@ -247,15 +249,12 @@ function serveCommand(words: Words, env: Environment): Command {
   const sealKeyFile = value('seal-key-file') ?? null;
   const overHttp = server === null && {
     transport: value('transport'),
-    upstreamHeader: upstreamHeaders(lists, variable('upstream-header')),
+    'upstream-header': upstreamHeaders(lists, variable('upstream-header')),
   };
   const rest = present({
-    path: value('path'),
-    publicUrl: value('public-url'),
+    ...valuesOf(['path', 'public-url', 'max-event', 'session-scope']),
     ...overHttp,
-    maxEvent: value('max-event'),
-    sessionScope: value('session-scope'),
-    sealKey: sealKeyFile === null ? env[SEAL_KEY_VARIABLE] || undefined : undefined,
+    'seal-key': sealKeyFile === null ? env[SEAL_KEY_VARIABLE] || undefined : undefined,
   });
   return { kind: 'serve-upstream', values: { upstream, ...overrides, ...rest }, sealKeyFile };
 }
@@ -273,8 +272,9 @@ function refuseBesideFile(
       'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM cannot be combined: unset one of them',
     );
   }
-  for (const [name, field] of Object.entries(FIELDS)) {
-    if (isGiven(name)) {
+  for (const { name } of FLAGS.serve) {
+    const field = fieldInFile(name);
+    if (field !== null && isGiven(name)) {
       throw new UsageError(`--${name} cannot be combined with --config; set ${field}`);
     }
   }

@@ -45,7 +45,7 @@ export async function serveFile(
 ): Promise<ExitCode> {
   const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
   const file = new ConfigFile(command.file, host.env, systemClock);
-  const told = { host, format: command.overrides.logFormat };
+  const told = { host, format: command.overrides['log-format'] };
   const loaded = attempt(() => file.load(), told, '');
   if (loaded === null) return EXIT.config;
   const override = (config: Config) => overrideConfig(config, command.overrides, nameOf);
@@ -88,10 +88,10 @@ function configOfFlags(
   const listen = listenDefault(host.env);
   const read = () => {
     const sealKey = sealKeyFile === null ? undefined : readSealKeys(sealKeyFile, nameOf);
-    const given = { ...(listen && { listen }), ...(sealKey && { sealKey }), ...values };
+    const given = { ...(listen && { listen }), ...(sealKey && { 'seal-key': sealKey }), ...values };
     return configFromFlags(given, nameOf);
   };
-  return attempt(read, { host, format: values.logFormat }, 'mrtr-gateway: ');
+  return attempt(read, { host, format: values['log-format'] }, 'mrtr-gateway: ');
 }
 
 /**

@@ -9,10 +9,10 @@ export interface Flag {
   /** The placeholder of the value in the help. Without it the flag has no value. */
   readonly value?: string;
   readonly fallback?: string;
-  /** The environment variable that is used if the flag is not given. */
+  /** The environment variable that is used if the flag is not given: `--log-level` has `MRTR_GATEWAY_LOG_LEVEL`. */
   readonly env?: string;
   /** Can be given several times. */
-  readonly repeatable?: true;
+  readonly repeatable?: boolean;
   readonly meaning: string;
 }
 
@@ -25,71 +25,56 @@ const ENV: Flag = {
   meaning: 'an environment variable for the command of --stdio; repeatable',
 };
 
+/** Adds its variable to a flag that has a value. `--env` names variables itself. */
+function withVariable(flag: Flag): Flag {
+  if (flag.value === undefined || flag === ENV) return flag;
+  return { ...flag, env: `MRTR_GATEWAY_${flag.name.toUpperCase().replaceAll('-', '_')}` };
+}
+
 export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   serve: [
-    {
-      name: 'upstream',
-      value: 'URL',
-      env: 'MRTR_GATEWAY_UPSTREAM',
-      meaning: 'the legacy MCP server',
-    },
-    {
-      name: 'stdio',
-      meaning: 'the server is the command after "--", in place of --upstream',
-    },
+    { name: 'upstream', value: 'URL', meaning: 'the legacy MCP server' },
+    { name: 'stdio', meaning: 'the server is the command after "--", in place of --upstream' },
     ENV,
     {
       name: 'config',
       short: 'c',
       value: 'FILE',
-      env: 'MRTR_GATEWAY_CONFIG',
       meaning: 'a YAML or JSON file, instead of --upstream',
     },
     {
       name: 'listen',
       value: 'HOST:PORT',
       fallback: '127.0.0.1:8080',
-      env: 'MRTR_GATEWAY_LISTEN',
       meaning: 'where clients connect; :8080 for all interfaces',
     },
-    {
-      name: 'path',
-      value: 'PATH',
-      fallback: '/mcp',
-      env: 'MRTR_GATEWAY_PATH',
-      meaning: 'the public path',
-    },
+    { name: 'path', value: 'PATH', fallback: '/mcp', meaning: 'the public path' },
     {
       name: 'public-url',
       value: 'URL',
-      env: 'MRTR_GATEWAY_PUBLIC_URL',
       meaning: 'public URL of the gateway; also the OAuth resource that tokens are issued for',
     },
     {
       name: 'admin',
       value: 'HOST:PORT',
       fallback: '127.0.0.1:9464',
-      env: 'MRTR_GATEWAY_ADMIN',
       meaning: 'the address of health, metrics and the live page; off disables it',
     },
     {
       name: 'workers',
       value: 'N',
       fallback: '1',
-      env: 'MRTR_GATEWAY_WORKERS',
       meaning: 'processes that serve the clients; auto for one per core',
     },
     {
       name: 'transport',
       value: 'KIND',
       fallback: 'auto',
-      env: 'MRTR_GATEWAY_TRANSPORT',
       meaning: 'upstream transport: auto, streamable-http, http-sse (or sse)',
     },
     {
       name: 'upstream-header',
       value: 'NAME:VALUE',
-      env: 'MRTR_GATEWAY_UPSTREAM_HEADER',
       repeatable: true,
       meaning: 'a header for the server; repeatable; one per line in the variable',
     },
@@ -97,19 +82,16 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'max-event',
       value: 'SIZE',
       fallback: '32MiB',
-      env: 'MRTR_GATEWAY_MAX_EVENT',
       meaning: 'the largest event of a stream, and the longest line over stdio',
     },
     {
       name: 'session-scope',
       value: 'SCOPE',
-      env: 'MRTR_GATEWAY_SESSION_SCOPE',
       meaning: 'which calls share an upstream session: principal, call, shared',
     },
     {
       name: 'seal-key-file',
       value: 'FILE',
-      env: 'MRTR_GATEWAY_SEAL_KEY_FILE',
       meaning:
         'sealing keys, one per line; the first key encrypts, all keys decrypt; as "keygen --format raw" prints them',
     },
@@ -117,19 +99,17 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'log-level',
       value: 'LEVEL',
       fallback: 'info',
-      env: 'MRTR_GATEWAY_LOG_LEVEL',
       meaning: 'least severe level to log: trace, debug, info, warn, error, fatal',
     },
     {
       name: 'log-format',
       value: 'FORMAT',
       fallback: 'auto',
-      env: 'MRTR_GATEWAY_LOG_FORMAT',
       meaning: 'auto (pretty on a terminal), json, pretty',
     },
     { name: 'version', short: 'v', meaning: 'the version of this program' },
     HELP,
-  ],
+  ].map(withVariable),
   check: [
     { name: 'schema', meaning: 'print the JSON Schema of configuration files instead' },
     HELP,
@@ -150,12 +130,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       meaning:
         'call this tool, which can have effects; if it asks, see whether its parked call can be resumed',
     },
-    {
-      name: 'timeout',
-      value: 'DURATION',
-      fallback: '10s',
-      meaning: 'timeout of the whole probe',
-    },
+    { name: 'timeout', value: 'DURATION', fallback: '10s', meaning: 'timeout of the whole probe' },
     HELP,
   ],
   top: [
@@ -172,17 +147,6 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     HELP,
   ],
   completion: [HELP],
-};
-
-/** Flags of one upstream, and the fields that a file has for them. */
-export const FIELDS: Readonly<Record<string, string>> = {
-  path: 'routes[].path',
-  'public-url': 'routes[].publicUrl',
-  transport: 'routes[].upstream.transport',
-  'upstream-header': 'routes[].upstream.headers',
-  'max-event': 'routes[].upstream.maxEvent',
-  'session-scope': 'routes[].sessions.scope',
-  'seal-key-file': 'seal.keys',
 };
 
 /** The address of the admin listener, if no other is given. */

@@ -15,7 +15,7 @@ import type { Gateway } from '../app/gateway.ts';
 import { nameOfServer } from '../routes/settings.ts';
 import type { Log } from '../ops/log.ts';
 import { createLog } from '../ops/write-log.ts';
-import { StartFailure, type Environment, type StartFailureCode } from '../lib/program.ts';
+import { StartFailure, type StartFailureCode } from '../lib/program.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './arguments.ts';
 
@@ -48,12 +48,8 @@ export async function serve(
   const log = logFor(config, host);
   const stopLogging = logDefects(log);
   const code = await new Promise<ExitCode>((finish) => {
-    const crash = (reason: unknown) => {
-      log.event('gateway.crashed', { problem: describe(reason) });
-      finish(EXIT.internal);
-    };
-    for (const event of ['uncaughtException', 'unhandledRejection'] as const) host.on(event, crash);
-    run({ config, host, log, start, source, clock }, finish).catch(crash);
+    const crash = crashOf(host, log, finish);
+    run({ config, host, log, start, source, clock }, finish, crash).catch(crash);
   });
   stopLogging();
   log.event('gateway.stopped', { code });
@@ -69,14 +65,12 @@ interface Run {
   readonly clock: Clock;
 }
 
+/** @param fail says why the gateway crashed, and finishes */
 async function run(
   { config, host, log, start, source, clock }: Run,
   finish: (code: ExitCode) => void,
+  fail: (error: unknown) => void,
 ): Promise<void> {
-  const fail = (error: unknown) => {
-    log.event('gateway.crashed', { problem: describe(error) });
-    finish(EXIT.internal);
-  };
   let gateway: Gateway | null = null;
   let stoppingSince: number | null = null;
   const stop = (atOnce: ExitCode) => {
@@ -90,7 +84,7 @@ async function run(
   host.on('SIGINT', () => stop(EXIT.interrupted));
   // A terminal that closes is no reason to lose calls.
   const isReloadable = source !== null && !hasTerminal(host);
-  const risks = new RiskLog(log, source, host.env);
+  const risks = riskLog({ log, source, host });
   const reload = async () => {
     let loaded: readonly Problem[] = [];
     const isInForce = await (source &&
@@ -117,37 +111,24 @@ async function run(
   }
 }
 
-/** Logs what is valid, and risky, in the active configuration. */
-class RiskLog {
-  readonly #log: Log;
-  readonly #source: ConfigSource | null;
-  readonly #env: Environment;
-  #told: readonly Problem[] = [];
-
-  /**
-   * @param source `null` if no field is written in a file
-   * @param env of the gateway
-   */
-  constructor(log: Log, source: ConfigSource | null, env: Environment) {
-    this.#log = log;
-    this.#source = source;
-    this.#env = env;
-  }
-
-  /** Lists the risks of the configuration that was loaded last. */
-  of(config: Config): readonly Problem[] {
-    const isWritten = (path: FieldPath) => this.#source?.file.isWritten(path) ?? false;
-    return adviseOn(config, isWritten, this.#env);
-  }
-
-  /** Logs all risks, if they are not those that it logged last. */
-  tell(risks: readonly Problem[]): void {
-    if (isDeepStrictEqual(risks, this.#told)) return;
-    this.#told = risks;
-    for (const { path, text } of risks) {
-      this.#log.event('config.risky', { field: formatPath(path), problem: text });
-    }
-  }
+/**
+ * Returns functions that list what is valid, and risky, in the configuration that was loaded last, and that log it, if that is not
+ * what was logged last.
+ * @param source `null` if no field is written in a file
+ */
+function riskLog({ log, source, host }: Pick<Run, 'log' | 'source' | 'host'>) {
+  let told: readonly Problem[] = [];
+  const isWritten = (path: FieldPath) => source?.file.isWritten(path) ?? false;
+  return {
+    of: (config: Config) => adviseOn(config, isWritten, host.env),
+    tell: (risks: readonly Problem[]) => {
+      if (isDeepStrictEqual(risks, told)) return;
+      told = risks;
+      for (const { path, text } of risks) {
+        log.event('config.risky', { field: formatPath(path), problem: text });
+      }
+    },
+  };
 }
 
 function hasTerminal({ stdin, stdout, stderr }: Host): boolean {
@@ -206,7 +187,6 @@ function banner({ url }: Gateway, { routes }: Config): string {
   return `${start}${lines.join(`\n${' '.repeat(start.length)}`)}`;
 }
 
-/** Describes an error that nobody caught, with its first place in the code. */
 /** Logs each defect that does not end the process. @returns a function that ends that */
 export function logDefects(log: Log): () => void {
   return onDefect(({ error, ...where }) =>
@@ -214,7 +194,18 @@ export function logDefects(log: Log): () => void {
   );
 }
 
-export function describe(reason: unknown): string {
+/** Finishes when nothing catches an error. @returns a function that does the same for one that was caught */
+export function crashOf(host: Host, log: Log, finish: (code: ExitCode) => void) {
+  const crash = (reason: unknown) => {
+    log.event('gateway.crashed', { problem: describe(reason) });
+    finish(EXIT.internal);
+  };
+  for (const event of ['uncaughtException', 'unhandledRejection'] as const) host.on(event, crash);
+  return crash;
+}
+
+/** Describes an error that nobody caught, with its first place in the code. */
+function describe(reason: unknown): string {
   if (!(reason instanceof Error)) return String(reason);
   const where = /^\s+at .*$/m.exec(reason.stack ?? '')?.[0].trim() ?? '';
   return `${reason.name}: ${reason.message}${where === '' ? '' : ` ${where}`}`;

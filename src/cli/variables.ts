@@ -1,8 +1,9 @@
 /** The environment variables that the gateway reads, and those that are meant to be one of them. */
+import { fieldInFile } from '../config/load/from-flags.ts';
 import { LISTEN_DEFAULT_VARIABLE } from '../config/load/listen-default.ts';
 import { nearest } from '../config/load/problem.ts';
 import type { ReferenceSources } from '../config/load/references.ts';
-import { FIELDS, FLAGS, SEAL_KEY_VARIABLE } from './flags.ts';
+import { FLAGS, SEAL_KEY_VARIABLE } from './flags.ts';
 import { quote } from './words.ts';
 
 const PREFIX = 'MRTR_GATEWAY_';
@@ -69,8 +70,8 @@ export interface UnusedVariable {
 
 const FIELDS_OF_VARIABLES: readonly UnusedVariable[] = [
   ...FLAGS.serve.flatMap(({ name, env }) => {
-    const field = name === 'upstream' ? 'routes[].upstream' : FIELDS[name];
-    return env === undefined || field === undefined ? [] : [{ name: env, field }];
+    const field = fieldInFile(name);
+    return env === undefined || field === null ? [] : [{ name: env, field }];
   }),
   { name: SEAL_KEY_VARIABLE, field: 'seal.keys' },
 ];

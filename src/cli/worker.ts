@@ -6,7 +6,7 @@ import { inBackground } from '../lib/background.ts';
 import { StartFailure } from '../lib/program.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './arguments.ts';
-import { describe, logDefects, logFor } from './serve.ts';
+import { crashOf, logDefects, logFor } from './serve.ts';
 
 /** The channel to the primary. */
 export interface Channel {
@@ -30,13 +30,7 @@ export function runWorker(host: Host, channel: Channel): Promise<ExitCode> {
       if (message.type !== 'start') return worker?.receive(message, socket);
       const config = readConfig(message.config);
       const log = logFor(config, host, message.number);
-      const crash = (reason: unknown) => {
-        log.event('gateway.crashed', { problem: describe(reason) });
-        finish(EXIT.internal);
-      };
-      for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
-        host.on(event, crash);
-      }
+      const crash = crashOf(host, log, finish);
       stopLogging = logDefects(log);
       worker = new Worker(message, config, (text) => inBackground(channel.send(text)), { log });
       worker.run().then(

@@ -1,33 +1,28 @@
 /** Counts what is logged, so that no event has to be told twice. */
-import type { Outcomes } from './live/outcomes.ts';
 import type { Log, LogEvent, LogEvents } from './log.ts';
 import type { Metrics } from './metrics.ts';
 
 type EventCounters = {
-  readonly [Name in LogEvent]?: (
-    metrics: Metrics,
-    fields: LogEvents[Name],
-    outcomes: Outcomes,
-  ) => void;
+  readonly [Name in LogEvent]?: (metrics: Metrics, fields: LogEvents[Name]) => void;
 };
 
 const COUNTS: EventCounters = {
-  'pointer.refused': (metrics, { route, reason }, outcomes) => {
+  'pointer.refused': (metrics, { route, reason }) => {
     metrics.refusals.inc({ reason });
-    outcomes.refused(route);
+    metrics.outcomes.add(route, 'refused', 1);
     if (reason === 'unknown-call') metrics.resumes.inc({ route, recovered_by: 'lost' });
   },
   'clock.refused': (metrics, { of }) => metrics.clockRefusals.inc({ of }),
-  'call.resumed': (metrics, { route, recoveredBy, waitedMs }, outcomes) => {
+  'call.resumed': (metrics, { route, recoveredBy, waitedMs }) => {
     metrics.resumes.inc({ route, recovered_by: recoveredBy });
     if (waitedMs === undefined) return;
     metrics.answers.observe(waitedMs, route);
-    outcomes.answered(route, waitedMs);
+    metrics.outcomes.add(route, 'peopleMs', waitedMs);
   },
   'call.answered_ahead': (metrics, { route }) => metrics.answersAhead.inc({ route }),
   'call.parked': (metrics, { route }) => metrics.rounds.inc({ route }),
-  'call.ended': (metrics, { route, method, target, end, errorType, workMs }, outcomes) => {
-    outcomes.ended(route, end, errorType, workMs);
+  'call.ended': (metrics, { route, method, target, end, errorType, workMs }) => {
+    metrics.outcomes.ended(route, end, errorType, workMs);
     const isDone = end === 'complete' && errorType === null;
     if (isDone && method === 'tools/call') metrics.learnTools(route, [target]);
     if (end === 'complete') metrics.upstreamUp(route, true);
@@ -48,11 +43,11 @@ const COUNTS: EventCounters = {
   'passthrough.failed': (metrics, { route }) => metrics.passFailures.inc({ route }),
 };
 
-/** Wraps a log so that the metrics and the live page count its events. */
-export function countedLog(log: Log, metrics: Metrics, outcomes: Outcomes): Log {
+/** Wraps a log so that its events are counted. */
+export function countedLog(log: Log, metrics: Metrics): Log {
   return {
     event(name, fields) {
-      COUNTS[name]?.(metrics, fields, outcomes);
+      COUNTS[name]?.(metrics, fields);
       log.event(name, fields);
     },
     takes: (name) => COUNTS[name] !== undefined || log.takes(name),

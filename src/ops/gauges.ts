@@ -45,18 +45,14 @@ export function registerGauges(
   gauges: Gauges,
   down: ReadonlySet<string>,
 ): void {
+  const { gauge, labelled, byRoute } = gaugesIn(registry);
   gauge(
-    registry,
     'mrtr_gateway_redis_up',
     'Whether Redis responds; absent if none is configured',
     'min',
-    () => {
-      const up = gauges.redisUp();
-      return up === null ? null : Number(up);
-    },
+    gauges.redisUp,
   );
   gauge(
-    registry,
     'mrtr_gateway_clock_skew_seconds',
     "How far this machine's clock is ahead of the shared store's; absent while that is not known",
     'max',
@@ -65,119 +61,99 @@ export function registerGauges(
       return aheadMs === null ? null : aheadMs / 1000;
     },
   );
-  new Gauge({
-    name: 'mrtr_gateway_build_info',
-    help: 'Version of the gateway and of Node.js',
-    labelNames: ['version', 'node'],
-    aggregator: 'first',
-    registers: [registry],
-  }).set({ version: VERSION, node: process.version }, 1);
+  labelled(
+    'mrtr_gateway_build_info',
+    'Version of the gateway and of Node.js',
+    ['version', 'node'],
+    'first',
+    () => [[{ version: VERSION, node: process.version }, 1]],
+  );
   byRoute(
-    registry,
     'mrtr_gateway_parked_calls',
     'Parked calls: they wait for their client',
+    'sum',
     gauges.parked,
   );
   byRoute(
-    registry,
     'mrtr_gateway_released_calls',
     'Released calls (parking.release): they wait for their client, and use no connection',
+    'sum',
     gauges.released,
   );
-  gauge(
-    registry,
-    'mrtr_gateway_running_calls',
-    'Calls that a client waits for',
-    'sum',
-    gauges.running,
-  );
-  gauge(
-    registry,
-    'mrtr_gateway_connections',
-    'Open connections of clients',
-    'sum',
-    gauges.connections,
-  );
-  byRoute(registry, 'mrtr_gateway_sessions', 'Open sessions with legacy servers', gauges.sessions);
+  gauge('mrtr_gateway_running_calls', 'Calls that a client waits for', 'sum', gauges.running);
+  gauge('mrtr_gateway_connections', 'Open connections of clients', 'sum', gauges.connections);
+  byRoute('mrtr_gateway_sessions', 'Open sessions with legacy servers', 'sum', gauges.sessions);
   byRoute(
-    registry,
     'mrtr_gateway_upstream_up',
     'Whether the server of a route responded when it was last needed',
+    'min',
     () =>
       new Map([...gauges.upstreamsUp()].map(([route, up]) => [route, down.has(route) ? 0 : up])),
-    'min',
   );
-  new Gauge({
-    name: 'mrtr_gateway_tasks',
-    help: 'Tasks in this process, by their status',
-    labelNames: ['route', 'status'],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [route, tasks] of gauges.tasks()) {
-        for (const [status, count] of tasks) this.set({ route, status }, count);
-      }
-    },
-  });
+  labelled(
+    'mrtr_gateway_tasks',
+    'Tasks in this process, by their status',
+    ['route', 'status'],
+    'sum',
+    () =>
+      [...gauges.tasks()].flatMap(([route, tasks]) =>
+        [...tasks].map(([status, count]) => [{ route, status }, count] as const),
+      ),
+  );
   byRoute(
-    registry,
     'mrtr_gateway_circuit_open',
     'Processes that leave the server alone, since it does not respond',
+    'sum',
     gauges.circuitsOpen,
   );
-  new Gauge({
-    name: 'mrtr_gateway_limit',
-    help: 'The configured limits',
-    labelNames: ['limit'],
-    aggregator: 'first',
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [limit, value] of gauges.limits()) this.set({ limit }, value);
-    },
-  });
+  labelled('mrtr_gateway_limit', 'The configured limits', ['limit'], 'first', () =>
+    [...gauges.limits()].map(([limit, value]) => [{ limit }, value]),
+  );
 }
 
-/** @param value returns `null` if there is none */
-function gauge(
-  registry: Registry,
-  name: string,
-  help: string,
-  aggregator: 'min' | 'max' | 'sum',
-  value: () => number | null,
-): void {
-  new Gauge({
-    name,
-    help,
-    aggregator,
-    registers: [registry],
-    collect() {
-      const now = value();
-      if (now === null) this.remove();
-      else this.set(now);
-    },
-  });
-}
+type Aggregator = 'min' | 'max' | 'sum' | 'first';
+type LabelledValue = readonly [labels: Readonly<Record<string, string>>, value: number];
 
-function byRoute(
-  registry: Registry,
-  name: string,
-  help: string,
-  values: ByName,
-  aggregator: 'min' | 'sum' = 'sum',
-): void {
-  new Gauge({
-    name,
-    help,
-    aggregator,
-    labelNames: ['route'],
-    registers: [registry],
-    collect() {
-      // A route that is gone would keep its last value, and an alert on it would not end.
-      this.reset();
-      for (const [route, value] of values()) this.set({ route }, value);
-    },
-  });
+/** Returns functions that register gauges. */
+function gaugesIn(registry: Registry) {
+  const labelled = (
+    name: string,
+    help: string,
+    labelNames: string[],
+    aggregator: Aggregator,
+    values: () => Iterable<LabelledValue>,
+  ) =>
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      aggregator,
+      registers: [registry],
+      collect() {
+        // A route that is gone would keep its last value, and an alert on it would not end.
+        this.reset();
+        if (labelNames.length === 0) this.remove();
+        for (const [labels, value] of values()) this.set(labels, value);
+      },
+    });
+  return {
+    labelled,
+    byRoute: (name: string, help: string, aggregator: Aggregator, values: ByName) =>
+      labelled(name, help, ['route'], aggregator, () =>
+        [...values()].map(([route, value]) => [{ route }, value]),
+      ),
+    /** @param read returns `null` if there is none */
+    gauge: (
+      name: string,
+      help: string,
+      aggregator: Aggregator,
+      read: () => number | boolean | null,
+    ) =>
+      labelled(name, help, [], aggregator, () => {
+        const value = read();
+        return value === null ? [] : [[{}, Number(value)]];
+      }),
+  };
 }
 
 /** What became of the configurations that were loaded. */
@@ -190,15 +166,14 @@ export interface ReloadState {
 
 /** Shows what became of the last configuration. */
 export function registerReloads(registry: Registry, state: () => ReloadState): void {
+  const { gauge } = gaugesIn(registry);
   gauge(
-    registry,
     'mrtr_gateway_config_last_reload_successful',
     'Whether the configuration that was loaded last is in force',
     'min',
-    () => Number(state().isSuccessful),
+    () => state().isSuccessful,
   );
   gauge(
-    registry,
     'mrtr_gateway_config_last_reload_success_timestamp_seconds',
     'When the active configuration was loaded',
     'max',

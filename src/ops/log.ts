@@ -1,260 +1,197 @@
-/**
- * Logging as typed events. Each event lists its fields, so that no argument, answer, token or sealed pointer
- * can get into a line. An event is one line of JSON, or pretty text on a terminal.
- */
+/** Logging as typed events: all that there are, with their fields. An event is one line of JSON, or pretty text on a terminal. */
+import {
+  debug,
+  error,
+  fatal,
+  info,
+  warn,
+  type EventKind,
+  type LogLevel,
+  type OfRoute,
+} from './event-kinds.ts';
+import { REQUEST_EVENTS } from './request-events.ts';
 
-/** The ways to serve a retry. */
-export const RECOVERIES = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
-/** How a retry was served. */
-export type Recovery = (typeof RECOVERIES)[number];
-
-/** What is refused when the clocks of two replicas differ. */
-export const CLOCK_REFUSALS = ['pointer'] as const;
-export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
-
-/** All events of the log, with their fields. */
-export interface LogEvents {
+export const EVENTS = {
   /** `url` of the first route. */
-  'gateway.listening': { url: string; admin: string | null; upstreams: string };
+  'gateway.listening': info<{ url: string; admin: string | null; upstreams: string }>(
+    'accepts connections; /readyz says when every server responds',
+  ),
   /** One of several routes. */
-  'route.listening': { route: string; url: string; upstream: string };
-  'gateway.key_ephemeral': object;
+  'route.listening': info<OfRoute & { url: string; upstream: string }>(
+    'where clients reach this route',
+  ),
+  'gateway.key_ephemeral': warn(
+    'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
+  ),
   /** `nearest`: the variable that may be meant. */
-  'gateway.unknown_variable': { name: string; nearest: string | null };
+  'gateway.unknown_variable': warn<{ name: string; nearest: string | null }>(
+    'the gateway does not read this variable, so it has no effect; "mrtr-gateway --help" lists the variables',
+  ),
   /** `field`: what says the same in a configuration file. */
-  'gateway.unused_variable': { name: string; field: string };
-  'gateway.few_open_files': { limit: number; needed: number };
-  'gateway.one_worker': object;
+  'gateway.unused_variable': warn<{ name: string; field: string }>(
+    'this variable has no effect with a configuration file: set the field in the file',
+  ),
+  'gateway.few_open_files': warn<{ limit: number; needed: number }>(
+    'the limit of open files is lower than the gateway can need: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
+  ),
+  'gateway.one_worker': warn(
+    'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
+  ),
   /** `shared`: what leads a call to the session of its caller. */
-  'gateway.homes': { shared: 'redis' | 'workers' | 'nothing' };
-  'gateway.sessions_not_shared': object;
+  'gateway.homes': info<{ shared: 'redis' | 'workers' | 'nothing' }>(
+    'which processes share the sessions of callers: all replicas (redis), the workers of this gateway (workers), or none (nothing)',
+  ),
+  'gateway.sessions_not_shared': warn(
+    'replicas relay to each other, and have no Redis: each keeps a session of its own for the same caller, so state that the server keeps in a session is not available through another replica. Configure redis, or send all calls of a caller to the same replica',
+  ),
   /** The names of the routes, and of the other settings that changed. */
-  'config.reloaded': { added: string; changed: string; removed: string; settings: string };
-  'config.refused': { problem: string };
+  'config.reloaded': info<{ added: string; changed: string; removed: string; settings: string }>(
+    'the new configuration is in effect',
+  ),
+  'config.refused': error<{ problem: string }>(
+    'the new configuration was refused: the previous one stays in effect',
+  ),
   /** What is valid, and risky. `field`: its place in the configuration. */
-  'config.risky': { field: string; problem: string };
-  'gateway.draining': { running: number; parked: number };
+  'config.risky': warn<{ field: string; problem: string }>(
+    'the configuration is valid, and risky in this field. Logged at start, and after a reload that changed what is risky',
+  ),
+  'gateway.draining': info<{ running: number; parked: number }>(
+    'draining: running calls finish or move to another replica',
+  ),
   /** `calls`: that waited for their client when a drain ended, and that no other process can continue. */
-  'gateway.calls_lost': { calls: number };
-  'gateway.stopped': { code: number };
-  'gateway.crashed': { problem: string };
-  'gateway.defect': { route?: string; call?: string; problem: string };
-  'gateway.start_failed': { code: string; problem: string };
-  'gateway.port_in_use': { flag: string; port: number; instead: number };
+  'gateway.calls_lost': warn<{ calls: number }>(
+    'calls that wait for their client end with this process, since no other can continue them: drain.parked keeps them until they are answered',
+  ),
+  'gateway.stopped': info<{ code: number }>(),
+  'gateway.crashed': fatal<{ problem: string }>('internal error; the process exits'),
+  'gateway.defect': error<{ route?: string; call?: string; problem: string }>(
+    'internal error: the call, task or background work that met it ends, and the process continues. Please report it',
+  ),
+  'gateway.start_failed': fatal<{ code: string; problem: string }>(
+    'the gateway does not start: the problem says what to do',
+  ),
+  'gateway.port_in_use': warn<{ flag: string; port: number; instead: number }>(
+    'another process listens on the default port, so the gateway uses the next free one; set another with the flag',
+  ),
   /** `lines`: how many were not written, since the reader of the log was behind. */
-  'log.dropped': { lines: number };
-  'traces.off': { problem: string };
-  'traces.not_exported': { spans: number; problem: string };
-  'worker.started': { worker: number; pid: number };
-  'worker.ended': { worker: number; pid: number; problem: string; restartMs: number | null };
+  'log.dropped': warn<{ lines: number }>(
+    'stderr was blocked: more than 4 MiB of log waited, and these lines were dropped',
+  ),
+  'traces.off': warn<{ problem: string }>(
+    'the gateway does not support this configuration of traces: none are exported',
+  ),
+  'traces.not_exported': warn<{ spans: number; problem: string }>(
+    'the collector did not accept traces, and they are dropped. Logged at most once a minute',
+  ),
+  'worker.started': info<{ worker: number; pid: number }>(),
+  'worker.ended': error<{ worker: number; pid: number; problem: string; restartMs: number | null }>(
+    'a worker ended by itself; its parked calls go on where another process can resume them',
+  ),
   /** A legacy client called the bridged route for the first time, and is passed through. */
-  'route.legacy_client': { route: string };
+  'route.legacy_client': info<OfRoute>(
+    'a client of a legacy revision is passed through: the server sends its requests directly to the client, and its calls are not parked',
+  ),
   /**
    * A legacy client was refused. `reason`: the server is one over stdio, or the key of the configuration. `client`: the address of
    * the latest, if it is known. `requests`: how many since the last line.
    */
-  'route.legacy_refused': {
-    route: string;
-    reason: 'stdio' | 'edge.legacyClients';
-    client?: string;
-    requests: number;
-  };
+  'route.legacy_refused': warn<
+    OfRoute & { reason: 'stdio' | 'edge.legacyClients'; client?: string; requests: number }
+  >(
+    'a client of a legacy revision was refused. reason: stdio (there is no HTTP behind a server over stdio to pass it through to), or edge.legacyClients (reject is configured). Pin the protocol revision 2026-07-28 in the client, see docs/clients.md. Logged at most once a minute',
+  ),
   /** `cause`: why the server is spoken to as it is. */
-  'upstream.detected': { route: string; kind: string; cause: string };
-  'upstream.slow': { route: string; ms: number };
-  'upstream.only_modern': { route: string; what: string; names: string };
+  'upstream.detected': info<OfRoute & { kind: string; cause: string }>(),
+  'upstream.slow': warn<OfRoute & { ms: number }>(
+    'the server took long to reply to initialize; clients that connect meanwhile wait, and some give up after 5 s',
+  ),
+  'upstream.only_modern': warn<OfRoute & { what: string; names: string }>(
+    'the server offers this to modern clients only, so clients of the gateway do not see it: the gateway uses legacy sessions, since tools can ask only there. With upstream.era: modern, all requests are passed through instead',
+  ),
   /** `code` and `problem`: the last failure. */
-  'upstream.circuit_opened': { route: string; url: string; code: string; problem: string };
-  'upstream.circuit_closed': { route: string };
-  'upstream.unavailable': { route: string; url: string; code: string; problem: string };
-  'upstream.failed': {
-    route: string;
-    call: string | null;
-    method: string;
-    code: string;
-    problem: string;
-  };
+  'upstream.circuit_opened': warn<OfRoute & { url: string; code: string; problem: string }>(
+    'the server failed several times in a row: new requests are refused until it responds',
+  ),
+  'upstream.circuit_closed': info<OfRoute>('the server responds again'),
+  'upstream.unavailable': warn<OfRoute & { url: string; code: string; problem: string }>(
+    'the legacy server does not respond, or its response is not valid MCP',
+  ),
+  'upstream.failed': warn<
+    OfRoute & { call: string | null; method: string; code: string; problem: string }
+  >('a request to the legacy server failed'),
   /** A notification or a request of the server was too large. */
-  'upstream.dropped': { route: string; kind: string; method: string; problem: string };
+  'upstream.dropped': warn<OfRoute & { kind: string; method: string; problem: string }>(
+    'the server sent a notification or a request that is too large, and was not read. A request was refused with an error',
+  ),
   /** A request that can ask nothing was replied to. */
-  'upstream.replied': { route: string; method: string; errorType: string | null; ms: number };
+  'upstream.replied': debug<OfRoute & { method: string; errorType: string | null; ms: number }>(),
   /** `said`: the beginning of what the server said. */
-  'upstream.refused': { route: string; status: number; said: string };
+  'upstream.refused': warn<OfRoute & { status: number; said: string }>(
+    'the server refused the gateway, and named no way to log in. It may check Host: use the name that it accepts in upstream.url or upstream.hostHeader, or allow the gateway there. Or it needs credentials, which clients can bring',
+  ),
   /** `error`: the error code of the challenge. */
-  'upstream.token_refused': { route: string; resource: string; error: string | null };
-  'upstream.broadcasts': { route: string };
+  'upstream.token_refused': warn<OfRoute & { resource: string; error: string | null }>(
+    'the server refused a token. Clients get tokens for publicUrl (the resource): let the server accept this audience. If it cannot, remove publicUrl, authorize callers in a proxy in front (identity), and set upstream.authorization: strip and upstream.headers',
+  ),
+  'upstream.broadcasts': warn<OfRoute>(
+    'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
+  ),
   /** `cause`: `configured`, or how the server showed it. */
-  'upstream.one_session': { route: string; cause: string };
+  'upstream.one_session': warn<OfRoute & { cause: string }>(
+    'one session at a time: calls of different callers run one at a time, and subscriptions get no notifications. configured: by sessions.max or upstream.maxProcesses; refused: the server refused a second session; crashed: it broke the connection each time that a second one was opened',
+  ),
   /** `cause`: what became of the last stream that was resumed. */
-  'upstream.resumption': { route: string; delivers: boolean; cause: string };
-  'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
-  'session.ended': { route: string; ms: number };
-  'session.no_standalone_stream': { route: string };
-  'upstream.held_back': { route: string; ms: number };
-  'session.stream_lost': { route: string; code: string; problem: string };
+  'upstream.resumption': info<OfRoute & { delivers: boolean; cause: string }>(
+    'whether the server sends results promptly on resumed streams; with parking.release: auto, parked calls are released while it does',
+  ),
+  'session.opened': debug<OfRoute & { revision: string; transport: string; standalone: boolean }>(),
+  'session.ended': debug<OfRoute & { ms: number }>(),
+  'session.no_standalone_stream': warn<OfRoute>(
+    'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
+  ),
+  'upstream.held_back': warn<OfRoute & { ms: number }>(
+    'the server accepted a call, but the headers of its response have not arrived. The usual cause is a proxy in front of the server that holds responses back until they are complete, so that no question arrives (nginx: proxy_buffering off). A server that responds with JSON does the same while a tool is slow. Logged once for each route',
+  ),
+  'session.stream_lost': warn<OfRoute & { code: string; problem: string }>(
+    'the server ended the standalone stream of a session and does not open it again: until it does, such a session gets no changes, and no questions that it does not relate to a call',
+  ),
   /** `session`: the name that the gateway gives to a process of a server over stdio. */
-  'process.started': { route: string; session: string; pid: number };
+  'process.started': debug<OfRoute & { session: string; pid: number }>(),
   /** `dropped`: lines of its output that were not logged, because there were too many. */
-  'process.ended': { route: string; session: string; problem: string; dropped: number };
-  'process.crashed': { route: string; session: string; problem: string; dropped: number };
+  'process.ended': debug<OfRoute & { session: string; problem: string; dropped: number }>(),
+  'process.crashed': warn<OfRoute & { session: string; problem: string; dropped: number }>(
+    'a process of the server exited unexpectedly, or the gateway ended it because of invalid output; the next request starts another one',
+  ),
   /** A line of standard error, or one of standard output that is not a message. */
-  'process.wrote': {
-    route: string;
-    session: string;
-    stream: 'stdout' | 'stderr';
-    line: string;
-    dropped: number;
-  };
+  'process.wrote': info<
+    OfRoute & { session: string; stream: 'stdout' | 'stderr'; line: string; dropped: number }
+  >(),
   /** `reason`: why anonymous callers are not the local user. */
-  'session.not_reused': { route: string; reason: string };
-  'session.replaced': { route: string; reason: string };
-  'session.home_unknown': { route: string; problem: string };
-  /** `holder`: the replica that has the home of the caller. */
-  'call.relayed': { route: string; holder: string };
-  'call.started': { route: string; call: string; method: string; target: string };
-  'call.parked': { route: string; call: string; round: number; questions: number };
-  /** `waitedMs`: from the question to the answer, if the call here goes on with one. */
-  'call.resumed': {
-    route: string;
-    call: string;
-    round: number;
-    recoveredBy: Recovery;
-    waitedMs?: number;
-  };
-  'call.claim_failed': { route: string; call: string; problem: string };
-  'task.created': { route: string; status: string };
-  'task.taken_over': { route: string; status: string };
-  'task.not_stopped': { route: string };
-  'tasks.in_memory': object;
-  'tasks.native_only': object;
-  'tasks.address_too_long': { route: string; address: string };
-  'pointer.continuation_dropped': { route: string; call: string; problem: string };
-  'relay.failed': {
-    route: string;
-    call: string | null;
-    owner: string;
-    state: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left' | 'released';
-    problem: string;
-  };
-  'relay.listening': { url: string };
-  'relay.hop': { route: string; replica: string; outcome: string; ms: number };
-  /** `aheadSeconds`: how far the clock of this machine is ahead; negative if it is behind. */
-  'clock.skewed': { aheadSeconds: number };
-  /** `aheadSeconds`: how far the clock of this machine is ahead of the other replica's. */
-  'clock.refused': {
-    route: string;
-    call: string;
-    of: ClockRefusal;
-    replica: string;
-    aheadSeconds: number;
-  };
-  'directory.waiting': { startWaitMs: number };
-  'directory.up': object;
-  'directory.down': { problem: string };
-  'passthrough.session_refused': { route: string };
-  'passthrough.failed': { route: string; status: number; problem: string };
-  'call.result_ready': { route: string; call: string; round: number };
-  'call.ended': {
-    route: string;
-    call: string;
-    method: string;
-    target: string;
-    round: number;
-    end: string;
-    /** The code of an error, or a word; `null` for a success. */
-    errorType: string | null;
-    ms: number;
-    /** Of that, the time that the server took in this process: without the time of people. */
-    workMs: number;
-  };
-  /** No retry of a released call came here in time. */
-  'call.release_expired': { route: string; call: string };
-  'call.parking_limit': { limit: string; refused: number };
-  /** `refused`: how many requests were refused since the last line. */
-  'request.limited': { route: string; limit: string; refused: number };
-  'call.question_refused': { route: string; call: string; method: string; reason: string };
-  'call.answered_ahead': { route: string; call: string; kind: string };
-  /**
-   * What was answered in a round: how many questions were accepted, declined, cancelled, or failed at the client.
-   * `who`: the start of a keyed digest of the principal, or `anonymous` or `local-user`. `waitedMs`: as in `call.resumed`.
-   */
-  audit: {
-    route: string;
-    call: string;
-    round: number;
-    who: string;
-    client: string | null;
-    address: string | null;
-    method: string;
-    target: string;
-    recoveredBy: Recovery | 'ahead';
-    waitedMs: number;
-    accepted: number;
-    declined: number;
-    cancelled: number;
-    failed: number;
-  };
-  /** The operator cancelled a call that waited for its client. `who`: as in `audit`. `by`: the operator's address. */
-  'audit.stopped': {
-    route: string;
-    call: string;
-    round: number;
-    who: string;
-    method: string;
-    target: string;
-    by: string | null;
-  };
-  'call.answer_refused': {
-    route: string;
-    call: string;
-    round: number;
-    cause: string;
-    problem: string;
-  };
-  'notifications.dropped': {
-    route: string;
-    call: string | null;
-    progress: number;
-    messages: number;
-  };
-  'call.moved': { route: string; call: string; rule: string; from: string; to: string };
-  'pointer.refused': { route: string; reason: string; call: string | null; problem?: string };
-  'edge.request': {
-    route: string;
-    method: string;
-    status: number;
-    code: number | null;
-    ms: number;
-  };
-  /** `expected`: the key that decides, with its value. `requests`: how many since the last line. */
-  'identity.refused': { problem: string; expected: string; requests: number };
-  'identity.exchange_failed': { route: string; problem: string };
-  'identity.keys_unavailable': { problem: string };
-  'edge.host_refused': { header: 'Host' | 'Origin'; value: string };
-  /** `paths`: those of the routes. `requests`: how many since the last line. */
-  'edge.wrong_path': { path: string; paths: string; requests: number };
-  /** `refused`: how many connections since the last line. `client`: the address of the latest, if it is known. */
-  'edge.connection_limit': { refused: number; client?: string };
-  /** `requests`: how many since the last line. `client`: the address of the latest, if it is known. */
-  'edge.client_stalled': { path: string; client?: string; requests: number };
-  /** `client`: its address, if it is known. */
-  'edge.invalid_request': {
-    method: string;
-    path: string;
-    status: number;
-    problem: string;
-    client?: string;
-  };
-  'edge.failed': { route: string; problem: string };
-}
-export type LogEvent = keyof LogEvents;
+  'session.not_reused': warn<OfRoute & { reason: string }>(
+    'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
+  ),
+  'session.replaced': warn<OfRoute & { reason: string }>(
+    'a session that calls had used was replaced: what the server kept in it is gone. The next call that asks for log messages gets a warning',
+  ),
+  'session.home_unknown': warn<OfRoute & { problem: string }>(
+    'which replica has the session of a caller is not known: the call uses a session of this replica, which may lack the state of the caller',
+  ),
+  ...REQUEST_EVENTS,
+};
+
+export type LogEvent = keyof typeof EVENTS;
+/** The fields of each event. */
+export type LogEvents = {
+  readonly [Name in LogEvent]: (typeof EVENTS)[Name] extends EventKind<infer Fields>
+    ? Fields
+    : never;
+};
 
 /** What every event about a request can have beside its own fields. */
 export interface OfRequest {
   /** The id of the trace that the request belongs to. */
   readonly trace?: string;
 }
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 export interface Log {
   event<Name extends LogEvent>(name: Name, fields: LogEvents[Name] & OfRequest): void;

@@ -1,5 +1,6 @@
 /** Metrics for Prometheus, which follow its naming rules. Labels never identify a user or a call. */
 import { Counter, Registry } from 'prom-client';
+import type { Clock } from '../lib/clock.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { BatchedCounter, DurationHistogram } from './request-metrics.ts';
@@ -10,7 +11,8 @@ import {
   type ReloadState,
   type Gauges,
 } from './gauges.ts';
-import { CLOCK_REFUSALS, RECOVERIES } from './log.ts';
+import { Outcomes } from './live/outcomes.ts';
+import { CLOCK_REFUSALS, RECOVERIES } from './request-events.ts';
 import { isClientFault } from './tracing.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
@@ -130,7 +132,7 @@ export class Metrics {
     'Requests that the gateway failed, by data.reason',
     ['route', 'reason'],
   );
-  readonly limited = this.#counter(
+  readonly #limited = this.#counter(
     'mrtr_gateway_limited_requests_total',
     'Requests refused by a limit, by limit',
     ['route', 'limit'],
@@ -161,7 +163,11 @@ export class Metrics {
   /** Routes whose server could not be reached when it was last needed. */
   readonly #down = new Set<string>();
 
-  constructor(gauges: Gauges) {
+  /** What the live page shows. */
+  readonly outcomes: Outcomes;
+
+  constructor(clock: Pick<Clock, 'now'>, gauges: Gauges) {
+    this.outcomes = new Outcomes(clock);
     registerGauges(this.#registry, gauges, this.#down);
     // They count from here on.
     metricsOfProcess();
@@ -180,7 +186,7 @@ export class Metrics {
       this.rounds.inc({ route }, 0);
       this.answersAhead.inc({ route }, 0);
       this.passed.inc({ route }, 0);
-      for (const limit of limits) this.limited.inc({ route, limit }, 0);
+      for (const limit of limits) this.#limited.inc({ route, limit }, 0);
       for (const reason of failures) this.#failures.inc({ route, reason }, 0);
       for (const outcome of hops) this.hops.inc({ route, outcome }, 0);
       this.passFailures.inc({ route }, 0);
@@ -236,6 +242,12 @@ export class Metrics {
     let known = this.#tools.get(route);
     if (known === undefined) this.#tools.set(route, (known = new Set()));
     for (const name of names) if (known.size < MAX_TOOLS) known.add(name);
+  }
+
+  /** Records a request that a limit refused. */
+  limited(route: string, limit: string): void {
+    this.#limited.inc({ route, limit });
+    this.outcomes.add(route, 'refused', 1);
   }
 
   callEnded(route: string, end: string): void {

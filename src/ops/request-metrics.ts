@@ -56,13 +56,9 @@ interface LabelledSeries<Label extends string> {
   sum: number;
 }
 
-interface DurationHistogramOptions<Label extends string> {
-  readonly name: string;
-  readonly help: string;
-  readonly labels: readonly Label[];
+interface DurationHistogramOptions<Label extends string> extends BatchedCounterOptions<Label> {
   /** The upper bounds, in seconds. */
   readonly buckets: readonly number[];
-  readonly registry: Registry;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Writes the log: one line for each event, of JSON or of text for people. */
 import { escapeUnseen, isPlainText } from '../lib/shown-text.ts';
-import type { Log, LogEvent, LogLevel } from './log.ts';
-import { LEVELS, TEXTS } from './log-texts.ts';
+import type { LogLevel } from './event-kinds.ts';
+import { EVENTS, type Log, type LogEvent } from './log.ts';
 
 /** `writableLength`: what its reader has not taken, in bytes. */
 export type LogDestination = NodeJS.WritableStream & { readonly writableLength?: number };
@@ -41,9 +41,9 @@ export function createLog({
   let { level } = options;
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
-  const takes = (name: LogEvent) => SEVERITIES[levelOf(name)] >= SEVERITIES[level];
+  const takes = (name: LogEvent) => SEVERITIES[EVENTS[name].level] >= SEVERITIES[level];
   const write = (name: LogEvent, fields: object) => {
-    const line: Line = { level: levelOf(name), time: timeNow(), event: name };
+    const line: Line = { level: EVENTS[name].level, time: timeNow(), event: name };
     const all = worker === undefined ? fields : { worker, ...fields };
     buffer.write(format === 'pretty' ? prettyLine(line, all, colors) : jsonLine(line, all));
   };
@@ -70,10 +70,6 @@ export function createLog({
   };
 }
 
-function levelOf(name: LogEvent): LogLevel {
-  return LEVELS[name] ?? 'info';
-}
-
 /** The beginning of a line. Its fields follow, and what the event means. */
 interface Line {
   readonly level: LogLevel;
@@ -89,7 +85,7 @@ function jsonLine({ level, time, event }: Line, fields: object): string {
     const value = values[name];
     if (value !== undefined) line += `,"${name}":${jsonOf(name, value)}`;
   }
-  return `${line},"msg":${(MESSAGES[event] ??= JSON.stringify(TEXTS[event] ?? event))}}\n`;
+  return `${line},"msg":${(MESSAGES[event] ??= JSON.stringify(EVENTS[event].text ?? event))}}\n`;
 }
 
 /** What each event means, as JSON. */
@@ -124,8 +120,8 @@ function prettyLine({ level, time, event }: Line, fields: object, colors: boolea
   const shown = Object.entries(fields)
     .filter(([, value]) => value !== null && value !== '')
     .map(([name, value]) => `${paint(DIM, `${name}=`)}${quoted(safe(name, value))}`);
-  const msg = TEXTS[event];
-  const said = msg === undefined ? [] : [paint(DIM, `(${msg})`)];
+  const { text } = EVENTS[event];
+  const said = text === undefined ? [] : [paint(DIM, `(${text})`)];
   const start = [
     paint(DIM, time.slice(11, 23)),
     paint(COLORS[level], level.toUpperCase().padEnd(5)),

@@ -4,7 +4,7 @@
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { parseJson, type JsonValue } from '../protocol/json.ts';
-import { readPointer, withinClaims, writePointer } from './pointer-claims.ts';
+import { readPointer, writePointer } from './pointer-claims.ts';
 import type { Pointer } from './pointer.ts';
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
@@ -26,16 +26,15 @@ export const MAX_REQUESTS_BYTES = 1024 * 1024;
 export function encodePointer(pointer: Pointer): Buffer | 'malformed' | 'too large' {
   const written = writePointer(pointer);
   if (written === null) return 'malformed';
-  const requests = Buffer.from(JSON.stringify(written.requests));
-  if (requests.byteLength <= SHORT_BYTES) {
-    const whole = withinClaims(written);
-    const bytes = whole === null ? null : Buffer.from(JSON.stringify(whole));
-    if (bytes !== null && bytes.byteLength <= SHORT_BYTES) return bytes;
+  const { claims, requests: r } = written;
+  const alone = Buffer.from(JSON.stringify(claims));
+  if (r.length === 0) return alone;
+  const requests = Buffer.from(JSON.stringify(r));
+  if (alone.byteLength + requests.byteLength <= SHORT_BYTES) {
+    return Buffer.from(JSON.stringify({ ...claims, r }));
   }
-  const claims = Buffer.from(JSON.stringify(written.claims));
-  if (written.requests.length === 0) return claims;
   if (requests.byteLength > MAX_REQUESTS_BYTES) return 'too large';
-  return Buffer.concat([claims, Buffer.of(LINE_FEED), deflateRawSync(requests, DEFLATE)]);
+  return Buffer.concat([alone, Buffer.of(LINE_FEED), deflateRawSync(requests, DEFLATE)]);
 }
 
 /** Decodes a pointer. @returns `null` if anything of it is missing, invalid or unknown */

@@ -54,11 +54,9 @@ const isReply = either(
 ) as ShapeGuard<JsonRpcReply>;
 
 /** What the client was asked. */
-const isInputRequest: ShapeGuard<InputRequest> = objectOf({
-  method: isNonEmptyText,
-  params: isJsonObject,
-});
-const areInputRequests = listOf(isInputRequest);
+const areInputRequests: ShapeGuard<readonly InputRequest[]> = listOf(
+  objectOf({ method: isNonEmptyText, params: isJsonObject }),
+);
 
 const session = {
   id: isNonEmptyText as ShapeGuard<SessionId>,
@@ -67,7 +65,7 @@ const session = {
 };
 const besides = { o: listOf(isUpstreamId), h: isNonEmptyText };
 const isStream = objectOf({ ...session, e: isText }, besides);
-/** Since version 3: the session of a call that runs as a task. */
+/** The session of a call that runs as a task. */
 const isTask = either(
   objectOf(
     { ...session, e: isText, t: objectOf({ id: either(isNonEmptyText, isNull), p: isUpstreamId }) },
@@ -82,15 +80,11 @@ const isTask = either(
 const isContinuation = objectOf({
   b: isFiniteNumber,
   q: listOf(
-    objectOf(
-      {
-        k: isNonEmptyText as ShapeGuard<InputKey>,
-        i: either(isId as ShapeGuard<ServerRequestId>, isNull),
-        b: isAnswerTranslation,
-      },
-      /** In version 1. Versions 2 and 3 have the requests beside the claims, since they are compressed. */
-      { r: isInputRequest },
-    ),
+    objectOf({
+      k: isNonEmptyText as ShapeGuard<InputKey>,
+      i: either(isId as ShapeGuard<ServerRequestId>, isNull),
+      b: isAnswerTranslation,
+    }),
   ),
   n: objectOf({ a: isCount, c: recordOf(isCount) }),
   s: either(isStream, isTask, isNull),
@@ -99,10 +93,7 @@ const isContinuation = objectOf({
 
 const isPointerClaims = objectOf(
   {
-    /** Only a call that runs as a task is written as version 3: older replicas can read all others. */
-    v: oneOf(1, 2, 3),
-    /** The only mode so far. It is written, so that another one can be added and refused by older replicas. */
-    mode: oneOf('park'),
+    v: oneOf(1),
     aud: isNonEmptyText,
     rt: isNonEmptyText,
     c: isNonEmptyText as ShapeGuard<CallId>,
@@ -115,7 +106,13 @@ const isPointerClaims = objectOf(
     t: isText,
     d: isNonEmptyText,
   },
-  { k: isNonEmptyText, tp: isNonEmptyText, cont: isContinuation },
+  {
+    k: isNonEmptyText,
+    tp: isNonEmptyText,
+    cont: isContinuation,
+    /** The requests of the open questions, unless they stand beside the claims. */
+    r: areInputRequests,
+  },
 );
 
 type PointerClaims = Guarded<typeof isPointerClaims>;
@@ -134,8 +131,7 @@ export function writePointer(pointer: Pointer): WrittenPointer | null {
   const { id, instance, address } = pointer.owner;
   const { continuation, outcomeKey, firstTrace } = pointer;
   const claims: PointerClaims = {
-    v: (continuation?.resume?.task ?? null) === null ? 2 : 3,
-    mode: 'park',
+    v: 1,
     aud: pointer.audience,
     rt: pointer.route,
     c: pointer.callId,
@@ -155,29 +151,17 @@ export function writePointer(pointer: Pointer): WrittenPointer | null {
   return isPointerClaims(claims) && areInputRequests(requests) ? { claims, requests } : null;
 }
 
-/** Writes the requests among the claims, as version 1 has them. @returns `null` if there are none, or for a task */
-export function withinClaims({ claims, requests }: WrittenPointer): PointerClaims | null {
-  const { v: version, cont } = claims;
-  if (version === 3 || cont === undefined || requests.length === 0) return null;
-  const questions = cont.q.map((question, index) => ({ ...question, r: requests[index]! }));
-  return { ...claims, v: 1, cont: { ...cont, q: questions } };
-}
-
 /**
  * Reads a pointer from any parsed values.
- * @param claims with the requests among them in version 1
- * @param requests those beside the claims, in later versions
+ * @param beside the requests, if they are not among the claims
  * @returns `null` if anything is missing, invalid or unknown
  */
-export function readPointer(claims: unknown, requests: unknown = []): Pointer | null {
-  if (!isPointerClaims(claims) || !areInputRequests(requests)) return null;
-  const { o: owner, v: version, k: outcomeKey, tp: firstTrace, cont } = claims;
-  const session = cont?.s ?? null;
-  if ((session !== null && 't' in session) !== (version === 3)) return null;
-  const questions = cont?.q ?? [];
-  const within = questions.flatMap(({ r }) => (r === undefined ? [] : [r]));
-  const [shown, others] = version === 1 ? [within, requests] : [requests, within];
-  if (shown.length !== questions.length || others.length > 0) return null;
+export function readPointer(claims: unknown, beside?: unknown): Pointer | null {
+  if (!isPointerClaims(claims)) return null;
+  const { o: owner, k: outcomeKey, tp: firstTrace, cont, r: within } = claims;
+  if (beside !== undefined && within !== undefined) return null;
+  const requests = beside ?? within ?? [];
+  if (!areInputRequests(requests) || requests.length !== (cont?.q.length ?? 0)) return null;
   return {
     audience: claims.aud,
     route: claims.rt,
@@ -196,7 +180,7 @@ export function readPointer(claims: unknown, requests: unknown = []): Pointer | 
     digest: claims.d,
     ...(outcomeKey === undefined ? {} : { outcomeKey }),
     ...(firstTrace === undefined ? {} : { firstTrace }),
-    ...(cont === undefined ? {} : { continuation: readContinuation(cont, shown) }),
+    ...(cont === undefined ? {} : { continuation: readContinuation(cont, requests) }),
   };
 }
 

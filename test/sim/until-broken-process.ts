@@ -1,11 +1,13 @@
-/** Plays the histories of as many seeds as given, until one breaks the law given, and prints which. */
+/** Plays the histories of as many seeds as given, or those of them that have a theme, until one breaks the law given; prints which. */
 import './engine/pins.ts';
 import './network/tcp-model.ts';
 import { readCorpus } from './corpus.ts';
 import { type History, historyOf } from './fleet/history.ts';
 import { play } from './fleet/play.ts';
+import { themeOf } from './fleet/themes.ts';
 
 const [most = 0, law = 0] = process.argv.slice(2).map(Number);
+const [, , , , theme = ''] = process.argv;
 
 /** What breaks a law without a defect says nothing of one. */
 const open = new Set(readOpen());
@@ -16,7 +18,8 @@ export interface UntilBroken {
 }
 
 function next(seed: number): void {
-  const violations = open.has(seed) ? [] : play(historyOf(seed)).violations;
+  const isPlayed = !open.has(seed) && (theme === '' || themeOf(seed) === theme);
+  const violations = isPlayed ? play(historyOf(seed)).violations : [];
   const violation = violations.find((one) => one.startsWith(`law ${law}:`)) ?? null;
   if (violation === null && seed < most) return void setImmediate(next, seed + 1);
   const result: UntilBroken = { seeds: seed, violation };

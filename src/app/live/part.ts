@@ -4,7 +4,6 @@ import type { Clock } from '../../lib/clock.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { Metrics } from '../../ops/metrics.ts';
-import type { Outcomes } from '../../ops/live/outcomes.ts';
 import {
   sumParts,
   type LiveSnapshot,
@@ -30,12 +29,11 @@ export interface LivePartOptions {
   readonly status: Readiness['status'];
   readonly routes: Routes;
   readonly metrics: Metrics;
-  readonly outcomes: Outcomes;
 }
 
 /** Collects what this process knows now. */
 export function livePartOf(options: LivePartOptions): LivePart {
-  const { instance, status, routes, outcomes } = options;
+  const { instance, status, routes, metrics } = options;
   const process = processName(instance);
   const { latest, configured } = routes;
   const waiting = latest.map(({ calls }) => calls.live(MAX_CALLS_OF_ROUTE));
@@ -43,7 +41,7 @@ export function livePartOf(options: LivePartOptions): LivePart {
   return {
     process,
     status,
-    bucket: outcomes.bucket,
+    bucket: metrics.outcomes.bucket,
     routes: shownRoutes(configured.map((route) => liveRouteOf(route, sessions, options))),
     calls: shownCalls(
       waiting.flatMap(({ calls }) => calls.map((call) => ({ ...call, owner: process }))),
@@ -61,7 +59,7 @@ function processName(instance: string): string {
 function liveRouteOf(
   { config, server, calls, tasks }: Route,
   sessions: ReadonlyMap<string, number>,
-  { metrics, outcomes }: LivePartOptions,
+  { metrics }: LivePartOptions,
 ): LiveRoute {
   const { id, path } = config;
   return {
@@ -76,7 +74,7 @@ function liveRouteOf(
     parked: calls.parked,
     released: calls.released,
     tasks: Object.fromEntries(tasks?.byStatus ?? []),
-    recent: outcomes.of(id),
+    recent: metrics.outcomes.of(id),
   };
 }
 

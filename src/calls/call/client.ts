@@ -93,7 +93,9 @@ export function giveToTask(call: CallData, task: WaitingTask): void {
 /** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
 export function acceptRetry(call: CallData, { waiter }: RetryEvent): void {
   const waiting = waiterOf(call, waiter);
-  if (waiting !== undefined) call.request = waiting.request;
+  if (waiting === undefined) return;
+  call.request = waiting.request;
+  call.lease?.session.useHeaders(waiting.request.caller.headers);
 }
 
 /** Feeds retries once more whose waiters still wait. */

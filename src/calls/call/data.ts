@@ -12,7 +12,8 @@ import type {
   Promotion,
   WaitingTask,
 } from '../../model/request.ts';
-import type { Log, Recovery } from '../../ops/log.ts';
+import type { Log } from '../../ops/log.ts';
+import type { Recovery } from '../../ops/request-events.ts';
 import { type Attributes, type Span, loggedTarget } from '../../ops/tracing.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';

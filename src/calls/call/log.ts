@@ -1,7 +1,8 @@
 /** What the operator sees of one call: in the log, on the live page, and as a span. No question, no answer and no result is in it. */
 import { traceOf, type Caller, type EdgeRequest } from '../../model/request.ts';
 import { shownName, type LiveCall } from '../../ops/live/snapshot.ts';
-import type { OfRequest, Recovery } from '../../ops/log.ts';
+import type { OfRequest } from '../../ops/log.ts';
+import type { Recovery } from '../../ops/request-events.ts';
 import { mcpOperation, type Span } from '../../ops/tracing.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';

@@ -1,29 +1,33 @@
 /** Builds a configuration from the flags of the command line: without a file, or on top of one. */
 import type { Config } from '../schema.ts';
-import { ConfigError, type FieldPath, formatPath, type Problem } from './problem.ts';
+import { ConfigError, type FieldPath, formatPath, lookUp, type Problem } from './problem.ts';
 import { crossCheck } from './cross-checks.ts';
 import { validate } from './validate.ts';
 
-/** The values as written. Omitted ones have their defaults. */
-export interface FlagValues {
-  readonly upstream: string | CommandValues;
-  readonly listen?: string;
-  readonly admin?: string;
-  readonly workers?: string;
-  readonly path?: string;
-  readonly publicUrl?: string;
-  readonly transport?: string;
-  readonly upstreamHeader?: Readonly<Record<string, string>>;
-  readonly maxEvent?: string;
-  readonly sessionScope?: string;
-  /** Keys as `KID:KEY`, separated by white space or commas. The first one seals. */
-  readonly sealKey?: string;
-  readonly logLevel?: string;
-  readonly logFormat?: string;
-}
+/** The fields that flags set. */
+const FIELDS = {
+  upstream: ['routes', 0, 'upstream', 'url'],
+  stdio: ['routes', 0, 'upstream', 'command'],
+  env: ['routes', 0, 'upstream', 'env'],
+  listen: ['listen'],
+  admin: ['admin'],
+  workers: ['workers'],
+  path: ['routes', 0, 'path'],
+  'public-url': ['routes', 0, 'publicUrl'],
+  transport: ['routes', 0, 'upstream', 'transport'],
+  'upstream-header': ['routes', 0, 'upstream', 'headers'],
+  'max-event': ['routes', 0, 'upstream', 'maxEvent'],
+  'session-scope': ['routes', 0, 'sessions', 'scope'],
+  'seal-key': ['seal', 'keys'],
+  'seal-key-file': ['seal', 'keys'],
+  'log-level': ['log', 'level'],
+  'log-format': ['log', 'format'],
+} as const satisfies Readonly<Record<string, FieldPath>>;
+type FlagName = keyof typeof FIELDS;
 
-/** Values of the flags that can be combined with `--config`. They override the file. */
-export type Overrides = Pick<FlagValues, 'listen' | 'admin' | 'workers' | 'logLevel' | 'logFormat'>;
+/** Flags that can be combined with `--config`. They override the file. */
+export const OVERRIDES = ['listen', 'admin', 'workers', 'log-level', 'log-format'] as const;
+export type Overrides = Pick<FlagValues, (typeof OVERRIDES)[number]>;
 
 /** A server over stdio: what is given after `--`, and with `--env`. */
 export interface CommandValues {
@@ -32,26 +36,22 @@ export interface CommandValues {
   readonly env: Readonly<Record<string, string>>;
 }
 
-const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
-  ['routes[0].upstream.url', 'upstream'],
-  ['routes[0].upstream.command', 'stdio'],
-  ['routes[0].upstream.env', 'env'],
-  ['listen', 'listen'],
-  ['admin', 'admin'],
-  ['workers', 'workers'],
-  ['routes[0].path', 'path'],
-  ['routes[0].publicUrl', 'public-url'],
-  ['routes[0].upstream.transport', 'transport'],
-  ['routes[0].upstream.headers', 'upstream-header'],
-  ['routes[0].upstream.maxEvent', 'max-event'],
-  ['routes[0].sessions.scope', 'session-scope'],
-  ['seal.keys', 'seal-key'],
-  ['log.level', 'log-level'],
-  ['log.format', 'log-format'],
-]);
+type Texts = Omit<Record<FlagName, string>, 'upstream' | 'stdio' | 'env' | 'upstream-header'>;
+/** The values as written. Omitted ones have their defaults. `seal-key`: keys as `KID:KEY`, of which the first one seals. */
+export interface FlagValues extends Readonly<Partial<Texts>> {
+  readonly upstream: string | CommandValues;
+  readonly 'upstream-header'?: Readonly<Record<string, string>>;
+}
+
+/** Names the field that a file has for a flag. @returns `null` for a flag that counts beside a file, or sets no field */
+export function fieldInFile(flag: string): string | null {
+  const path = Object.entries(FIELDS).find(([name]) => name === flag)?.[1];
+  if (path === undefined || OVERRIDES.some((other) => other === flag)) return null;
+  return formatPath(path).replace('[0]', '[]');
+}
 
 /** Other gateways call the older transport so. */
-const TRANSPORT_ALIASES: ReadonlyMap<string | undefined, string> = new Map([['sse', 'http-sse']]);
+const TRANSPORT_ALIASES: ReadonlyMap<string, string> = new Map([['sse', 'http-sse']]);
 
 /**
  * Builds the configuration of a single route.
@@ -62,30 +62,25 @@ export function configFromFlags(
   values: FlagValues,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
-  const { upstream, listen, admin, workers, path, publicUrl, maxEvent } = values;
-  const nameless = values.sealKey === undefined ? [] : keysWithoutName(values.sealKey);
+  const { upstream, 'seal-key': keys, ...others } = values;
+  const nameless = keys === undefined ? [] : keysWithoutName(keys);
   if (nameless.length > 0) throw invalid(nameless, nameOf);
-  const transport = TRANSPORT_ALIASES.get(values.transport) ?? values.transport;
-  const { config, problems } = validate({
-    listen,
-    admin,
-    workers,
-    routes: [
-      {
-        path,
-        publicUrl,
-        upstream:
-          typeof upstream === 'string'
-            ? { url: upstream, transport, headers: values.upstreamHeader, maxEvent }
-            : { ...upstream, maxEvent },
-        sessions: { scope: values.sessionScope },
-      },
-    ],
-    seal: { keys: values.sealKey === undefined ? undefined : sealKeysIn(values.sealKey) },
-    log: { level: values.logLevel, format: values.logFormat },
-  });
+  const server = typeof upstream === 'string' ? { url: upstream } : { ...upstream };
+  const data = { routes: [{ upstream: server }], seal: { keys: keys && sealKeysIn(keys) } };
+  for (const [flag, value] of Object.entries(others)) put(data, FIELDS[flag as FlagName], value);
+  const { transport } = others;
+  if (transport !== undefined)
+    put(data, FIELDS.transport, TRANSPORT_ALIASES.get(transport) ?? transport);
+  const { config, problems } = validate(data);
   if (problems !== null) throw invalid(problems, nameOf);
   return config;
+}
+
+/** Sets a field, with the maps and lists around it. */
+function put(data: object, [step = '', ...rest]: FieldPath, value: unknown): void {
+  const around = data as Record<string | number, unknown>;
+  if (rest.length === 0) around[step] = value;
+  else put((around[step] ??= {}), rest, value);
 }
 
 /** Parses sealing keys as `keygen --format raw` prints them. */
@@ -123,19 +118,16 @@ export function overrideConfig(
   values: Overrides,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
-  const { listen, admin, workers, logLevel, logFormat } = values;
-  const placeholder = { ...values, admin: admin ?? 'off', upstream: 'http://upstream.invalid' };
-  const flags = configFromFlags(placeholder, nameOf);
-  const overridden: Config = {
-    ...config,
-    listen: listen === undefined ? config.listen : flags.listen,
-    admin: admin === undefined ? config.admin : flags.admin,
-    workers: workers === undefined ? config.workers : flags.workers,
-    log: {
-      level: logLevel === undefined ? config.log.level : flags.log.level,
-      format: logFormat === undefined ? config.log.format : flags.log.format,
-    },
+  const placeholder = {
+    ...values,
+    admin: values.admin ?? 'off',
+    upstream: 'http://upstream.invalid',
   };
+  const flags = configFromFlags(placeholder, nameOf);
+  const overridden: Config = { ...config, log: { ...config.log } };
+  for (const flag of OVERRIDES) {
+    if (values[flag] !== undefined) put(overridden, FIELDS[flag], lookUp(flags, FIELDS[flag]));
+  }
   const problems = crossCheck(overridden);
   if (problems.length > 0) throw invalid(problems, nameOf);
   return overridden;
@@ -147,11 +139,12 @@ function invalid(problems: readonly Problem[], nameOf: (flag: string) => string)
 }
 
 function nameOfField(path: FieldPath, nameOf: (flag: string) => string): string {
-  for (let length = path.length; length > 0; length -= 1) {
-    const flag = FLAG_OF_FIELD.get(formatPath(path.slice(0, length)));
-    if (flag !== undefined) return `${nameOf(flag)}${formatPath(path.slice(length))}`;
-  }
-  return formatPath(path);
+  const found = Object.entries(FIELDS).find(([, field]) =>
+    field.every((step, index) => step === path[index]),
+  );
+  if (found === undefined) return formatPath(path);
+  const [flag, field] = found;
+  return `${nameOf(flag)}${formatPath(path.slice(field.length))}`;
 }
 
 function withDashes(flag: string): string {

@@ -1,15 +1,11 @@
 /** The keys of `edge`: how requests of clients are accepted and answered. */
 import { isIP } from 'node:net';
-import { z } from 'zod';
-import { choice, duration, list, section, text } from './fields.ts';
+import { checked, choice, duration, list, section, text } from './fields.ts';
 
 export const edge = section({
   allowedOrigins: list(
     'origins',
-    z
-      .string({ error: 'an origin such as https://app.example' })
-      .refine(isOrigin, { error: 'an origin such as https://app.example (no path, no *)' })
-      .meta({ title: 'origin' }),
+    checked(isOrigin, 'an origin such as https://app.example (no path, no *)', 'origin'),
     'Origins of browser clients that are allowed, those of this machine included.',
   ),
   allowedHosts: list(
@@ -19,10 +15,7 @@ export const edge = section({
   ),
   trustedProxies: list(
     'IP addresses and networks',
-    z
-      .string({ error: 'an IP address or a network such as 10.0.0.0/8' })
-      .refine(isNetwork, { error: 'an IP address or a network such as 10.0.0.0/8' })
-      .meta({ title: 'IP address or network' }),
+    checked(isNetwork, 'an IP address or a network such as 10.0.0.0/8', 'IP address or network'),
     'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped. If it is set, callers without credentials are not the local user, and get a session for each call.',
   ),
   legacyClients: choice(

@@ -2,7 +2,7 @@
  * The types of values in a configuration file. Each says in its error what it expected, and has the name of
  * its type for the reference and the JSON Schema (`title`).
  */
-import { ADDRESS, parseAddress, type ListenAddress } from '../../lib/address.ts';
+import { ADDRESS, parseAddress } from '../../lib/address.ts';
 import { z } from 'zod';
 import {
   BYTE_SIZE,
@@ -14,7 +14,6 @@ import {
   parseRate,
   RATE,
 } from '../units.ts';
-import type { Rate } from '../../limits/rates.ts';
 
 /** The characters of names. */
 export const NAME = /^[A-Za-z0-9_-]{1,64}$/;
@@ -100,10 +99,7 @@ export function scopes(meaning: string) {
  * @param parse returns `null` for what it cannot parse
  * @param expected completes "expected ..." for that
  */
-export function parsedBy<Written, Parsed>(
-  parse: (written: Written) => Parsed | null,
-  expected: string,
-) {
+function parsedBy<Written, Parsed>(parse: (written: Written) => Parsed | null, expected: string) {
   return (written: Written, context: z.core.$RefinementCtx<Written>): Parsed => {
     const parsed = parse(written);
     if (parsed !== null) return parsed;
@@ -215,17 +211,7 @@ const RATE_EXPECTED = 'requests in a time of at most a day, such as 100/s or 60/
 
 /** Describes a rate, or `off`, which is the default and yields `null`. */
 export function rateOrOff(meaning: string) {
-  return z
-    .string({ error: RATE_EXPECTED })
-    .regex(new RegExp(`^off$|${RATE.source}`), { error: RATE_EXPECTED })
-    .transform((written, context): Rate | null => {
-      const rate = parseRate(written);
-      if (rate === null && written !== 'off') {
-        context.addIssue({ code: 'custom', message: RATE_EXPECTED });
-      }
-      return rate;
-    })
-    .meta({ title: 'rate such as `60/1m`, or `off`' })
+  return parsedOrOff(RATE, parseRate, RATE_EXPECTED, 'rate such as `60/1m`, or `off`')
     .prefault('off')
     .describe(meaning);
 }
@@ -286,26 +272,49 @@ export function text(pattern: RegExp, expected: string, title: string) {
 const ADDRESS_EXPECTED =
   'an address such as 127.0.0.1:8080, :8080 or "[::1]:8080", with a port up to 65535';
 
-export function address() {
+export function address(expected = ADDRESS_EXPECTED) {
   return z
-    .string({ error: ADDRESS_EXPECTED })
-    .regex(ADDRESS, { error: ADDRESS_EXPECTED })
-    .transform(parsedBy(parseAddress, ADDRESS_EXPECTED))
+    .string({ error: expected })
+    .regex(ADDRESS, { error: expected })
+    .transform(parsedBy(parseAddress, expected))
     .meta({ title: 'address' });
 }
 
 /** Describes an address, or `off` for no listener, which yields `null`. */
 export function addressOrOff() {
-  const expected = `${ADDRESS_EXPECTED}, or off`;
+  return parsedOrOff(ADDRESS, parseAddress, `${ADDRESS_EXPECTED}, or off`, 'address or `off`');
+}
+
+/** Describes a text that a parser reads, or `off`, which yields `null`. */
+function parsedOrOff<Parsed>(
+  pattern: RegExp,
+  parse: (written: string) => Parsed | null,
+  expected: string,
+  title: string,
+) {
   return z
     .string({ error: expected })
-    .regex(new RegExp(`^off$|${ADDRESS.source}`), { error: expected })
-    .transform((written, context): ListenAddress | null => {
-      const parsed = parseAddress(written);
+    .regex(new RegExp(`^off$|${pattern.source}`), { error: expected })
+    .transform((written, context): Parsed | null => {
+      const parsed = parse(written);
       if (parsed === null && written !== 'off') {
         context.addIssue({ code: 'custom', message: expected });
       }
       return parsed;
     })
-    .meta({ title: 'address or `off`' });
+    .meta({ title });
+}
+
+/** Describes a string that a parser reads. @param expected completes "expected ..." */
+export function parsed<Parsed>(
+  parse: (written: string) => Parsed | null,
+  expected: string,
+  title: string,
+) {
+  return z.string({ error: expected }).transform(parsedBy(parse, expected)).meta({ title });
+}
+
+/** Describes a string that a function checks. @param expected completes "expected ..." */
+export function checked(isValid: (written: string) => boolean, expected: string, title: string) {
+  return z.string({ error: expected }).refine(isValid, { error: expected }).meta({ title });
 }

@@ -1,7 +1,7 @@
 /** The keys of `identity`: who calls. */
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
-import { choice, orNull, scopes, section, text, HEADER_NAME } from './fields.ts';
+import { checked, choice, orNull, scopes, section, text, HEADER_NAME } from './fields.ts';
 import { clientHeaders } from './header-names.ts';
 
 const SOURCE =
@@ -12,10 +12,7 @@ const credentialHeaders = clientHeaders(
 );
 
 function httpUrl(expected: string) {
-  return z
-    .string({ error: expected })
-    .refine(isHttpUrl, { error: expected })
-    .meta({ title: 'URL' });
+  return checked(isHttpUrl, expected, 'URL');
 }
 
 function isHttpUrl(written: string): boolean {
@@ -50,11 +47,9 @@ const jwks = section(
         .describe('The URL of the keys (`jwks_uri` in the metadata of the authorization server).'),
     ),
     file: orNull(
-      z
-        .string({ error: 'an absolute path' })
-        .refine(isAbsolute, { error: 'an absolute path' })
-        .meta({ title: 'path' })
-        .describe('The absolute path of a file with the keys, instead of `url`.'),
+      checked(isAbsolute, 'an absolute path', 'path').describe(
+        'The absolute path of a file with the keys, instead of `url`.',
+      ),
     ),
   },
   'a map with url or file',

@@ -1,22 +1,12 @@
 /** The keys that let several replicas work as one. */
 import { z } from 'zod';
 import type { RedisOptions } from '../../replicas/redis/options.ts';
-import { ADDRESS, parseAddress } from '../../lib/address.ts';
-import { address, choice, duration, list, orNull, parsedBy, section, text } from './fields.ts';
+import { address, choice, duration, list, orNull, parsed, section, text } from './fields.ts';
 
 /** How to reach the store, and how long the start waits for it, in ms. */
 export type RedisConfig = RedisOptions & { readonly startWaitMs: number };
 
-const NODE_EXPECTED = 'an address such as redis-2:6379';
-const REDIS_URL_EXPECTED = 'a redis:// or rediss:// URL with a host';
 const FROM_FILE = 'Can be a `file:/path` reference.';
-
-const HTTP_ORIGIN_EXPECTED = 'an http URL of a host and a port';
-
-const httpOrigin = z
-  .string({ error: HTTP_ORIGIN_EXPECTED })
-  .transform(parsedBy(parseHttpOrigin, HTTP_ORIGIN_EXPECTED))
-  .meta({ title: 'URL' });
 
 function parseHttpOrigin(written: string): URL | null {
   const url = URL.parse(written);
@@ -37,7 +27,7 @@ export const relay = orNull(
         ),
       ),
       advertise: orNull(
-        httpOrigin.describe(
+        parsed(parseHttpOrigin, 'an http URL of a host and a port', 'URL').describe(
           'The URL at which other replicas reach this replica, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
         ),
       ),
@@ -48,11 +38,7 @@ export const relay = orNull(
   ),
 );
 
-const node = z
-  .string({ error: NODE_EXPECTED })
-  .regex(ADDRESS, { error: NODE_EXPECTED })
-  .transform(parsedBy(parseAddress, NODE_EXPECTED))
-  .meta({ title: 'address' });
+const node = address('an address such as redis-2:6379');
 
 const login = (whose: string) =>
   z.string({ error: 'text' }).meta({ title: 'text' }).optional().describe(`${whose} ${FROM_FILE}`);
@@ -67,14 +53,9 @@ const tls = section({
 
 const redisSection = section(
   {
-    url: z
-      .string({ error: REDIS_URL_EXPECTED })
-      .refine(isRedisUrl, { error: REDIS_URL_EXPECTED })
-      .transform((written) => new URL(written))
-      .meta({ title: 'URL' })
-      .describe(
-        `The server, or the first Sentinel or Cluster node, such as \`rediss://user:password@redis:6379/0\`. ${FROM_FILE}`,
-      ),
+    url: parsed(parseRedisUrl, 'a redis:// or rediss:// URL with a host', 'URL').describe(
+      `The server, or the first Sentinel or Cluster node, such as \`rediss://user:password@redis:6379/0\`. ${FROM_FILE}`,
+    ),
     mode: choice(['single', 'sentinel', 'cluster'], 'single', 'What the URL points to.'),
     nodes: list('addresses', node, 'Further Sentinels or Cluster nodes.', 100),
     sentinel: section(
@@ -133,7 +114,7 @@ function withoutUndefined<T extends object>(members: T): WithoutUndefined<T> {
   return Object.fromEntries(defined) as WithoutUndefined<T>;
 }
 
-function isRedisUrl(written: string): boolean {
+function parseRedisUrl(written: string): URL | null {
   const url = URL.parse(written);
-  return url !== null && ['redis:', 'rediss:'].includes(url.protocol) && url.hostname !== '';
+  return url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== '' ? url : null;
 }

@@ -1,6 +1,7 @@
 /** The keys of `routes[].upstream`: the legacy server, and how the gateway speaks to it. */
 import { z } from 'zod';
 import {
+  checked,
   choice,
   count,
   countOrOff,
@@ -8,7 +9,7 @@ import {
   flag,
   list,
   orNull,
-  parsedBy,
+  parsed,
   scopes,
   section,
   size,
@@ -19,11 +20,8 @@ import { clientHeaders, OUR_HEADERS } from './header-names.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
-/** RFC 8707, section 2. */
-const RESOURCE = 'a URL without a fragment';
 /** RFC 6749, appendix A. */
 const CLIENT = /^[\x20-\x7e]{1,1024}$/;
-const PUBLIC_URL = 'an http or https URL without credentials, query and fragment';
 
 /** @param credentials the keys that credentials belong in */
 function httpUrl(credentials: string) {
@@ -47,17 +45,22 @@ function urlProblem(written: string, credentials: string): string | null {
   return url.hash === '' ? null : 'a URL without a fragment';
 }
 
-export const publicUrl = z
-  .string({ error: PUBLIC_URL })
-  .transform(parsedBy(parsePublicUrl, PUBLIC_URL))
-  .meta({ title: 'URL' })
-  .describe(
-    'The URL of the route for clients, such as `https://mcp.example.com/mcp`. With it, the OAuth metadata of the server and its challenges name this URL as the protected resource: clients get tokens for it, and the server must accept those.',
-  );
+export const publicUrl = parsed(
+  parsePublicUrl,
+  'an http or https URL without credentials, query and fragment',
+  'URL',
+).describe(
+  'The URL of the route for clients, such as `https://mcp.example.com/mcp`. With it, the OAuth metadata of the server and its challenges name this URL as the protected resource: clients get tokens for it, and the server must accept those.',
+);
 
 function parsePublicUrl(written: string): URL | null {
   const url = urlProblem(written, '') === null ? new URL(written) : null;
   return url?.search === '' ? url : null;
+}
+
+/** RFC 8707, section 2. */
+function isResource(written: string): boolean {
+  return URL.canParse(written) && !written.includes('#');
 }
 
 const headers = z
@@ -144,11 +147,9 @@ const tokenExchange = orNull(
         'The client secret of the gateway, sent as `Basic`. Can be a `file:/path` reference.',
       ),
       resource: orNull(
-        z
-          .string({ error: RESOURCE })
-          .refine((written) => URL.canParse(written) && !written.includes('#'), { error: RESOURCE })
-          .meta({ title: 'URL' })
-          .describe('The URL of the server, exactly as the authorization server knows it.'),
+        checked(isResource, 'a URL without a fragment', 'URL').describe(
+          'The URL of the server, exactly as the authorization server knows it.',
+        ),
       ),
       scopes: scopes(
         'The scopes of the new token. Default: those that the authorization server gives.',

@@ -1,19 +1,16 @@
 /** How calls ended lately, by route: a few numbers for each bar of a plot. */
 import type { Clock } from '../../lib/clock.ts';
-import { BUCKET_MS, BUCKETS, eachSeries, SERIES, type LiveRoute, type Series } from './snapshot.ts';
+import { BUCKET_MS, BUCKETS, eachSeries, type LiveRoute, type Series } from './snapshot.ts';
 
-interface History {
-  /** `BUCKETS` values of each series, at the number of the bucket modulo `BUCKETS`. */
-  readonly values: Float64Array;
-  newest: number;
-}
+type Bar = Partial<Record<Series, number>>;
 
 /** Ends of calls that their clients or the operator wanted. */
 const STOPPED: ReadonlySet<string> = new Set(['declined', 'cancelled', 'stopped']);
 
 export class Outcomes {
   readonly #clock: Pick<Clock, 'now'>;
-  readonly #routes = new Map<string, History>();
+  /** The bars of each route, by the number of their bucket. */
+  readonly #routes = new Map<string, Map<number, Bar>>();
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
@@ -32,59 +29,31 @@ export class Outcomes {
    */
   ended(route: string, end: string, errorType: string | null, workMs: number): void {
     if (end === 'left') return;
-    const history = this.#historyOf(route);
-    add(history, seriesOf(end, errorType), 1);
-    add(history, 'serverMs', workMs);
+    this.add(route, seriesOf(end, errorType), 1);
+    this.add(route, 'serverMs', workMs);
   }
 
-  /** Notes a request that a limit refused, or whose `requestState` is not valid. */
-  refused(route: string): void {
-    add(this.#historyOf(route), 'refused', 1);
-  }
-
-  /** Notes how long people took for an answer, in ms. */
-  answered(route: string, ms: number): void {
-    add(this.#historyOf(route), 'peopleMs', ms);
+  /** Adds to the bar of now. */
+  add(route: string, series: Series, value: number): void {
+    const { bucket } = this;
+    const bars = this.#routes.get(route) ?? new Map<number, Bar>();
+    this.#routes.set(route, bars);
+    const bar = bars.get(bucket) ?? {};
+    bar[series] = (bar[series] ?? 0) + Math.max(0, value);
+    if (bars.has(bucket)) return;
+    bars.set(bucket, bar);
+    // No plot has them any more. A clock that is set back makes some of them later ones.
+    for (const one of bars.keys()) if (Math.abs(one - bucket) >= BUCKETS) bars.delete(one);
   }
 
   /** Returns the plots of a route, whose last bars are those of now. */
   of(route: string): LiveRoute['recent'] {
-    const { bucket } = this;
-    const history = this.#routes.get(route);
+    const bars = this.#routes.get(route);
+    const first = this.bucket - BUCKETS + 1;
     return eachSeries((one) =>
-      Array.from({ length: BUCKETS }, (_, at) => {
-        const number = bucket - BUCKETS + 1 + at;
-        const isKept =
-          history !== undefined && number <= history.newest && number > history.newest - BUCKETS;
-        return isKept ? (history.values[placeOf(one, number)] ?? 0) : 0;
-      }),
+      Array.from({ length: BUCKETS }, (_, at) => bars?.get(first + at)?.[one] ?? 0),
     );
   }
-
-  #historyOf(route: string): History {
-    const { bucket } = this;
-    let history = this.#routes.get(route);
-    if (history === undefined) {
-      history = { values: new Float64Array(SERIES.length * BUCKETS), newest: bucket };
-      this.#routes.set(route, history);
-    }
-    // Clears what was there a turn of the ring ago.
-    const first = Math.max(history.newest + 1, bucket - BUCKETS + 1);
-    for (let number = first; number <= bucket; number += 1) {
-      for (const series of SERIES) history.values[placeOf(series, number)] = 0;
-    }
-    history.newest = Math.max(history.newest, bucket);
-    return history;
-  }
-}
-
-function add(history: History, series: Series, value: number): void {
-  const place = placeOf(series, history.newest);
-  history.values[place] = (history.values[place] ?? 0) + Math.max(0, value);
-}
-
-function placeOf(series: Series, bucket: number): number {
-  return SERIES.indexOf(series) * BUCKETS + (bucket % BUCKETS);
 }
 
 function seriesOf(end: string, errorType: string | null): Series {

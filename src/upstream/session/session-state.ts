@@ -113,8 +113,10 @@ export class SessionState implements CallHost {
     return this.#headers;
   }
 
+  /** The last caller has these. */
   useHeaders(headers: CallerHeaders): void {
     this.#headers = headers;
+    this.transport.useHeaders?.(headers);
     this.pings?.renewed();
   }
 

@@ -145,11 +145,16 @@ export class ResumableStream implements ResponseReader {
     let waitMs = options.firstWaitMs ?? this.retryMs ?? FIRST_BACKOFF_MS;
     for (let attempt = 1; ; attempt += 1) {
       if (waitMs > 0) await sleep(clock, waitMs, signal);
+      const { headers } = this;
       try {
         this.#fruitless.check();
         return await this.connect(options);
       } catch (error) {
         const failure = asUpstreamFailure(error, true);
+        if (failure.code === 'unauthorized' && headers !== this.headers && !this.finished) {
+          waitMs = 0;
+          continue;
+        }
         if (this.finished || !mayPass(failure)) throw failure;
         if (failure.code === 'upstream_timeout') {
           // The server had nothing to send, and holds the head of its response back until it has: nothing has failed.

@@ -136,11 +136,11 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     // The reply to the call can come before the response to this POST.
     if (call !== null) this.#streams.get(call)?.answering();
     await this.http.sendForStatus(this.#post(message, headers));
-    for (const stream of this.#streams.values()) {
-      // A stream that breaks after hours is resumed with the credentials of the last waiter.
-      stream.headers = headers;
-      stream.expectMessage();
-    }
+    for (const stream of this.#streams.values()) stream.expectMessage();
+  }
+
+  useHeaders(headers: CallerHeaders): void {
+    for (const stream of this.#streams.values()) stream.headers = headers;
   }
 
   closeStandaloneStream(): void {

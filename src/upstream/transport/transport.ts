@@ -106,6 +106,8 @@ export interface Transport {
     headers: CallerHeaders,
     call: UpstreamRequestId | null,
   ): Promise<void>;
+  /** From here on, streams that break are resumed with these credentials. Absent where no stream is resumed. */
+  useHeaders?(headers: CallerHeaders): void;
   /** Takes up a session that another connection had. */
   join(point: SessionPoint): void;
   /**

@@ -4,7 +4,13 @@ import { simulation } from '../engine/simulation.ts';
 import { type Checker, END_WITHIN_MS, OUTCOME_WITHIN_MS } from './checker.ts';
 import { isRefusal, type Outcome, type Questions, send, TOO_LATE } from './client.ts';
 import { INITIALIZE } from './clients/dialects.ts';
-import { confuse, forge, lookAround, sendWithWrongToken } from './clients/strangers.ts';
+import {
+  confuse,
+  forge,
+  lookAround,
+  readNothing,
+  sendWithWrongToken,
+} from './clients/strangers.ts';
 import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
@@ -22,6 +28,8 @@ export interface Surroundings {
   readonly hasTokens: boolean;
   /** Whether nothing happens to the replicas and the server. */
   readonly isUndisturbed: boolean;
+  /** Whether nothing is wrong with the store and those who use it. */
+  hasStore(): boolean;
   /** Whether processes stop, and nothing else happens. */
   readonly isGentle: boolean;
   /** Whether the server has ended a call of this caller since then. */
@@ -40,6 +48,7 @@ const MANY_TIMES = 12;
 /** Who was told so often that the server has too much to do does not begin its call again. */
 const MOST_TURNS_MISSED = 3;
 const BUSY = 'upstream_busy';
+const NO_STORE = 'coordination_unavailable';
 
 export class Caller {
   readonly #call: PlannedCall;
@@ -79,6 +88,7 @@ export class Caller {
     await simulation().sleep(atMs);
     if (habits.looksAround) await lookAround(this.#name, caller, this.#around);
     if (this.#call.dialect !== null) await this.#declare();
+    if (habits.readsNothing) return this.#readNothing();
     let beginMs = simulation().nowMs;
     let turnsMissed = 0;
     while (await this.#request()) {
@@ -96,6 +106,13 @@ export class Caller {
   #isOneOfTooMany(): boolean {
     if (this.#end?.type !== 'failed' || this.#end.reason !== BUSY) return false;
     return this.#around.hasEnded(this.#call.caller, simulation().nowMs - OUTCOME_WITHIN_MS);
+  }
+
+  async #readNothing(): Promise<void> {
+    const { caller } = this.#call;
+    this.#around.checker.left(this.#name);
+    const request = { caller, method: 'tools/call', params: this.#params };
+    await readNothing(this.#name, request, this.#around);
   }
 
   /** Half of the clients that speak a dialect declare what they can once, and the others in each request. */
@@ -135,7 +152,8 @@ export class Caller {
     await twin;
     if (outcome.type === 'broken') {
       this.#tell(`breaks: ${outcome.how}`);
-      if (this.#around.isGentle && outcome.how === 'ECONNRESET') {
+      // A process that stops waits only so long for a client that reads slowly.
+      if (this.#around.isGentle && outcome.how === 'ECONNRESET' && !habits.readsSlowly) {
         this.#around.checker.break(6, `a drain breaks a request of ${this.#name}`);
       }
       if (outcome.how === TOO_LATE && patienceMs === PATIENT_MS) {
@@ -167,6 +185,9 @@ export class Caller {
         this.#tell(`fails: ${reason}${isRetryable ? ', to be retried' : ''}`);
         checker.failed(this.#name, outcome);
         this.#end = outcome;
+        if (reason === NO_STORE && this.#around.hasStore()) {
+          checker.break(6, `${this.#name} is told that there is no store`);
+        }
         const isToBegin = this.#answers === null && mayHaveActed === 'no';
         if (!isRetryable && !isToBegin) {
           if (reason !== 'upstream_timeout') checker.left(this.#name);
@@ -251,9 +272,10 @@ export class Caller {
     const { caller, habits, dialect } = this.#call;
     this.#around.checker.retried(this.#name);
     if (this.#answers !== null) simulation().onMoment('retried', replica.name);
-    const { readsSlowly, takesTasks: isTask } = habits;
+    const { readsSlowly, takesTasks: isTask, wantsLog } = habits;
     const request = {
       ...{ caller, method: 'tools/call', params: this.#params, readsSlowly, isTask, dialect },
+      wantsLog,
       ...{ given: this.#given, ...(this.#session !== undefined && { session: this.#session }) },
     };
     return send(replica.port, request, untilMs);

@@ -75,6 +75,8 @@ export interface ModernRequest {
   readonly session?: string;
   /** Of a dialect: the answers of earlier rounds. */
   readonly given?: Readonly<Record<string, unknown>>;
+  /** Whether the client wants the messages that the server logs. */
+  readonly wantsLog?: boolean;
   /** Whether the client reads the response slowly. */
   readonly readsSlowly?: boolean;
 }
@@ -174,9 +176,10 @@ export function sendOverHttp<Received>(
 }
 
 export function messageOf(request: ModernRequest): object {
-  const { method, params, isTask = false, dialect = null } = request;
+  const { method, params, isTask = false, dialect = null, wantsLog = false } = request;
   if (dialect !== null) return writeIn(dialect, request);
-  const _meta = isTask ? TASK_META : META;
+  const level = wantsLog ? { 'io.modelcontextprotocol/logLevel': 'info' } : {};
+  const _meta = { ...(isTask ? TASK_META : META), ...level };
   return { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } };
 }
 

@@ -43,8 +43,10 @@ const OF_PROCESSES = [
   'process-writes-garbage',
   'process-writes-errors',
 ] as const;
+/** What happens where a history has that theme. */
+type OfThemes = 'store-queues-poisoned';
 const FAULTS = [...OF_REPLICAS, ...OF_LINKS, ...OF_STORE] as const;
-export type FaultKind = (typeof FAULTS)[number] | (typeof OF_PROCESSES)[number];
+export type FaultKind = (typeof FAULTS)[number] | (typeof OF_PROCESSES)[number] | OfThemes;
 type Some<Item> = readonly [Item, ...Item[]];
 const PARTS = ['redis', 'server', 'client', 'replica'] as const;
 
@@ -140,6 +142,11 @@ function faultOf(
 /** Whether a replica is gone after it. */
 export function isEnd(kind: FaultKind): boolean {
   return (ENDS as readonly FaultKind[]).includes(kind);
+}
+
+/** Whether nobody may lose a call by it. */
+export function isGentle({ kind }: PlannedFault): boolean {
+  return kind === 'drain' || kind === 'store-queues-poisoned';
 }
 
 /** Whether it happens to a process of a server over stdio. */

@@ -8,6 +8,7 @@ import { type FaultCounts, faultsOf, type PlannedFault } from './faults.ts';
 import { type GatewaySettings, settingsOf, simplerSettings } from './settings.ts';
 import { type ServerTraits, simplerServers, traitsOf } from './servers/traits.ts';
 import { TOOLS, type Tool } from './servers/tools.ts';
+import { withTheme } from './themes.ts';
 
 export interface PlannedCall {
   readonly id: number;
@@ -123,7 +124,7 @@ export function historyOf(
       dialect: dialectOf(seed, `${name}:${id}`),
     };
   });
-  return {
+  const drawn: History = {
     seed,
     replicas,
     isCalm: false,
@@ -138,6 +139,7 @@ export function historyOf(
       ({ kind }) => gateway.identity === 'none' || kind !== 'clock',
     ),
   };
+  return size === 'short' && most > 2 ? withTheme(drawn) : drawn;
 }
 
 /** Whose question it is cannot be told if it names no call, and its tool does not wait for the answer. */

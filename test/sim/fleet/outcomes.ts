@@ -1,6 +1,6 @@
 /** What may become of the calls of a history, and of what they asked. */
 import type { Outcome } from './client.ts';
-import { isOfProcess } from './faults.ts';
+import { isGentle, isOfProcess } from './faults.ts';
 import { type History, PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Journal } from './servers/journal.ts';
 import { STANDALONE } from './servers/streamable-http.ts';
@@ -45,11 +45,23 @@ export function checkOutcomes(
     checkResult(report, violate);
     const problem = problemOf(report);
     if (problem !== null && mustSucceed(history, report, journal)) violate(6, `${name} ${problem}`);
+    if (journal.count('left', name) > 0) {
+      violate(6, `${name} is left to a server that delivers nothing on streams that are resumed`);
+    }
+    if (history.server.expectsPings && journal.count('not pinged', name) > 0) {
+      violate(6, `${name} waits for its client, and its session is not pinged`);
+    }
     if (!isUndisturbed(history)) continue;
     const isLost = history.server.endsStandalone && !asksOnItsStream(call.tool);
-    if (!isLost && waitsInVain(journal, name)) violate(6, `${name} waits in vain for an answer`);
+    const isRead = !call.habits.readsNothing;
+    if (!isLost && isRead && waitsInVain(journal, name))
+      violate(6, `${name} waits in vain for an answer`);
+    if (journal.count('level missing', name) > 0) {
+      violate(6, `${name} wants what the server logs, which does not know that`);
+    }
     const again = journal.count('answered again', name);
-    if (again > 0) violate(5, `${name} got ${again} answers too many`);
+    // Its server does not say that it waits no more.
+    if (isRead && again > 0) violate(5, `${name} got ${again} answers too many`);
     if (call.habits.leavesAfterMs !== null && !isOverOrAsked(journal, name)) {
       violate(7, `${name} goes on without its client`);
     }
@@ -133,7 +145,8 @@ function checkResult({ name, end }: CallReport, violate: Violate): void {
 /** What is wrong with the end of a call to which nothing has happened; `null` if nothing is. */
 function problemOf({ call, end }: CallReport): string | null {
   // Who closes a connection cancels its call.
-  if (call.habits.leavesAfterMs !== null || call.patienceMs < PATIENT_MS) return null;
+  const { leavesAfterMs, readsNothing } = call.habits;
+  if (leavesAfterMs !== null || readsNothing || call.patienceMs < PATIENT_MS) return null;
   if (end === null) return 'is given up';
   if (end.type === 'failed') return ALLOWED.includes(end.reason) ? null : `fails: ${end.reason}`;
   const isAnswered = end.type === 'done' && !/declined|not answered/.test(end.text);
@@ -148,11 +161,11 @@ function mustSucceed(history: History, report: CallReport, journal: Journal): bo
   const isOwn = server.transport === 'streamable-http' && asksOnItsStream(call.tool);
   if (!isUndisturbed(history)) {
     // Whoever was shown a question can go on at another replica.
-    const isGentle = faults.every(({ kind }) => kind === 'drain');
+    const areGentle = faults.every(isGentle);
     // A process that drains cancels a call whose answers are on their way to the server.
     const isCut = server.takesAnswersMs > 0 && end?.type === 'failed' && end.reason === DRAINING;
     const isKept = server.hasStore && server.forgetsAtMs === null && rounds > 0;
-    return isGentle && isKept && isOwn && !isCut;
+    return areGentle && isKept && isOwn && !isCut;
   }
   // Of several calls that go on at once, nobody can say which one asked beside them; one whose client has left may still ask.
   return isOwn || (isAlone(history, call.caller) && !server.endsStandalone);
@@ -167,12 +180,12 @@ function mustSucceedOverStdio(
   { call, name }: CallReport,
   journal: Journal,
 ): boolean {
-  const isGentle = history.faults.every(
+  const areGentle = history.faults.every(
     ({ kind }) => isOfProcess(kind) && kind !== 'process-hangs',
   );
   const isBegun = history.faults.length === 0 || journal.count('called', name) > 0;
   const isTold = asksNothing(call.tool) || isAlone(history, call.caller);
-  return isGentle && isBegun && isTold && journal.count('forgotten', name) === 0;
+  return areGentle && isBegun && isTold && journal.count('forgotten', name) === 0;
 }
 
 function isAlone({ calls }: History, caller: string): boolean {

@@ -5,12 +5,13 @@ import { network } from '../network/tcp-model.ts';
 import { processes } from '../processes/process-model.ts';
 import { runInShell } from '../processes/shell.ts';
 import { RedisModel } from '../store/redis-model.ts';
+import { checkBeside, type Quiet } from './beside.ts';
 import { Caller, nameOf } from './caller.ts';
 import { Checker } from './checker.ts';
 import { nameOfLegacy } from './clients/legacy-plans.ts';
 import { LegacySession } from './clients/legacy-session.ts';
 import { Listening } from './clients/listener.ts';
-import { losesData, type Moment } from './faults.ts';
+import { isGentle, losesData, type Moment } from './faults.ts';
 import { type History, lastCallsOf } from './history.ts';
 import {
   checkOutcomes,
@@ -44,6 +45,8 @@ const CLOSE_WITHIN_MS = 15_000;
 const SETTLE_MS = 75_000;
 /** So long the last outcomes are kept. */
 const REDELIVER_MS = 121_000;
+/** So long it takes at most until there are queues again in the store, and what went through them is over. */
+const QUEUES_BACK_WITHIN_MS = 3_000;
 /** How long after the last call was begun faults can still strike. */
 const HEAL_AFTER_MS = 25_000;
 /** So long it takes at most until nobody reads what a client has left. */
@@ -124,9 +127,12 @@ class Fleet {
       ownerOf: (call: string) =>
         isUndisturbed(this.#history) ? this.#journal.ownerOf(call) : null,
       maxParked: this.#history.gateway.maxParked,
-      isGentle: faults.every(({ kind }) => kind === 'drain'),
+      isGentle: faults.every(isGentle),
+      hasStore: () =>
+        faults.every(({ kind }) => kind === 'store-queues-poisoned') &&
+        simulated.nowMs - strikes.lastEndMs > QUEUES_BACK_WITHIN_MS,
       // A server that forgets a call ends it.
-      mayLoseOutcomes: traits.forgetsAtMs !== null || faults.some(({ kind }) => kind !== 'drain'),
+      mayLoseOutcomes: traits.forgetsAtMs !== null || !faults.every(isGentle),
     };
     const listeners = this.#history.listeners.map((caller, nth) => {
       const pick = (why: string) => this.#pick(`${why}:${nth}`);
@@ -178,6 +184,8 @@ class Fleet {
     checkUndisturbed(this.#history, reports, this.#journal, violate);
     checkReconnects(this.#history, this.#journal, violate);
     const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
+    const wasQuiet: Quiet = (...times) => strikes.wasQuiet(...times);
+    checkBeside(this.#history, this.#journal, wasQuiet, (process) => working.has(process), violate);
     // What reaches a process that is frozen or cut off can be lost between two readers of a stream.
     checker.questionsUnanswered(
       this.#simulated.nowMs,

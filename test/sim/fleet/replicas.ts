@@ -33,7 +33,7 @@ const TOKENS = {
 };
 
 function settings({ relay, server: { transport }, gateway, calls }: ReplicaOptions): string {
-  const { identity, concurrency, release, maxParked, maxSessions } = gateway;
+  const { identity, concurrency, release, maxParked, maxSessions, pingInterval } = gateway;
   const path = transport === 'http-sse' ? 'sse' : 'mcp';
   return JSON.stringify({
     listen: '127.0.0.1:0',
@@ -49,6 +49,7 @@ function settings({ relay, server: { transport }, gateway, calls }: ReplicaOptio
             : {
                 url: `http://127.0.0.1:${PORTS.upstream}/${path}`,
                 ...(identity === 'jwt-forwarded' && { authorization: 'forward' }),
+                ...(pingInterval !== null && { pingInterval }),
               },
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s' },

@@ -12,6 +12,8 @@ export interface GatewaySettings {
   readonly maxParked: number | null;
   /** How many sessions a process has. */
   readonly maxSessions: number | null;
+  /** How often it pings sessions in which a call waits. */
+  readonly pingInterval: string | null;
 }
 
 export const USUAL_SETTINGS: GatewaySettings = {
@@ -20,6 +22,7 @@ export const USUAL_SETTINGS: GatewaySettings = {
   release: 'never',
   maxParked: null,
   maxSessions: null,
+  pingInterval: null,
 };
 
 export function settingsOf(seed: number): GatewaySettings {
@@ -31,6 +34,7 @@ export function settingsOf(seed: number): GatewaySettings {
     release: choose(`${name}:release`, ['never', 'never', 'when-resumable', 'auto']),
     maxParked: choose(`${name}:parked`, [null, 2]),
     maxSessions: choose(`${name}:sessions`, [null, null, 3]),
+    pingInterval: null,
   };
 }
 

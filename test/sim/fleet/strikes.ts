@@ -34,6 +34,7 @@ export class Strikes {
   readonly #ends = new Set<() => void>();
   /** When what happened to which place. */
   readonly #hindered: { readonly place: string; readonly fromMs: number; untilMs: number }[] = [];
+  readonly #struck: { readonly atMs: number; readonly isEnd: boolean }[] = [];
   /** When the last fault ended. */
   lastEndMs = 0;
   #isOver = false;
@@ -65,6 +66,19 @@ export class Strikes {
     );
   }
 
+  /**
+   * Whether nothing struck in that time.
+   * @param beforeMs how long before it nothing may have struck but ends of processes, after which others go on
+   */
+  wasQuiet(fromMs: number, untilMs: number, beforeMs: number): boolean {
+    const sinceMs = fromMs - beforeMs;
+    return (
+      !this.#struck.some(
+        (one) => (one.isEnd ? fromMs : sinceMs) <= one.atMs && one.atMs <= untilMs,
+      ) && !this.#hindered.some((one) => one.fromMs <= untilMs && sinceMs <= one.untilMs)
+    );
+  }
+
   /** Ends all faults, and lets no other strike. */
   healAll(): void {
     this.#isOver = true;
@@ -75,6 +89,7 @@ export class Strikes {
 
   #strike(fault: PlannedFault, here: string): void {
     if (this.#isOver) return;
+    this.#struck.push({ atMs: simulation().nowMs, isEnd: isEnd(fault.kind) });
     const replica = this.#victim(fault, here);
     if (fault.kind.startsWith('store-')) this.#strikeStore(fault);
     else if (replica === null) return;
@@ -207,6 +222,9 @@ export class Strikes {
         break;
       case 'store-clock':
         this.#stepClock({ id } as PlannedFault, 'redis');
+        break;
+      case 'store-queues-poisoned':
+        redis.store.poisonQueues();
         break;
       default:
         redis.poison(`${this.#seed}:${id}`);

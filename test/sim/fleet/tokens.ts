@@ -103,6 +103,14 @@ export function readToken(token: string): string | null {
   return exp * 1_000 > simulation().wallMs(ISSUER) ? sub : null;
 }
 
+/** Until when a server takes credentials, in virtual time. */
+export function tokenEndMs(credentials: string): number {
+  const [, payload] = credentials.split('.');
+  if (payload === undefined) return Infinity;
+  const { exp } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Claims;
+  return simulation().nowMs + exp * 1_000 - simulation().wallMs(ISSUER);
+}
+
 interface Claims {
   readonly sub: string;
   /** In seconds since the epoch. */

@@ -1,6 +1,7 @@
 /** Small defects of the sources, which the simulation has to find. */
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
+import type { ThemeName } from '../fleet/themes.ts';
 
 export interface Mutant {
   /** What is wrong with it, as a sentence. */
@@ -14,6 +15,8 @@ export interface Mutant {
   readonly law: number;
   /** How many seeds, from the first one, it survives at most. */
   readonly within: number;
+  /** Of these, only the histories with this theme are played. */
+  readonly theme?: ThemeName;
 }
 
 type Written = Omit<Mutant, 'file' | 'without'> & {

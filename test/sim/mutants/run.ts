@@ -41,9 +41,14 @@ async function work(): Promise<void> {
   }
 }
 
-async function fateOf({ what, law, within }: Mutant): Promise<{ isKilled: boolean; how: string }> {
+async function fateOf({
+  what,
+  law,
+  within,
+  theme,
+}: Mutant): Promise<{ isKilled: boolean; how: string }> {
   const hooked = ['--expose-internals', '--no-warnings', '--import', HOOK];
-  const play = ['test/sim/until-broken-process.ts', String(within), String(law)];
+  const play = ['test/sim/until-broken-process.ts', String(within), String(law), theme ?? ''];
   const env = { ...process.env, [MUTANT_FLAG]: what };
   try {
     const { stdout } = await promisify(execFile)(process.execPath, [...hooked, ...play], {

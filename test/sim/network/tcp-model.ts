@@ -50,6 +50,13 @@ class Network {
     ).length;
   }
 
+  /** Whether the other end of the connection from a port has not closed it. */
+  isHeld(port: number): boolean {
+    return [...this.connections].some(
+      ({ local, peer }) => local?.port === port && peer?.isClosed === false,
+    );
+  }
+
   /** The connections between two places, by their ends at the first. */
   between(here: string, there: string): Connection[] {
     return [...this.connections].filter(

@@ -41,6 +41,9 @@ class Refused extends Error {
   }
 }
 
+/** How the key of a lease ends. */
+const LEASE = ':lease';
+
 export class Store {
   readonly #now: () => number;
   /** Called with each claim that a script has made or renewed. */
@@ -68,6 +71,16 @@ export class Store {
 
   get keys(): string[] {
     return [...this.#entries.keys()];
+  }
+
+  /** Puts what is no queue in the place of the queues of messages of those who have a lease, also of empty ones. */
+  poisonQueues(): void {
+    const leases = this.keys.filter((key) => key.endsWith(LEASE));
+    for (const key of leases) {
+      const value = Buffer.from('garbage');
+      this.#garbage.add(value);
+      this.#put(`${key.slice(0, -LEASE.length)}:mail`, { value, untilMs: Infinity });
+    }
   }
 
   /** Loses all. */

@@ -2,9 +2,12 @@
 import { expect, test } from 'vitest';
 import type { Directory } from '../../../src/model/directory.ts';
 import { COORDINATION_UNAVAILABLE, STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
+import { callId } from '../../../src/protocol/ids.ts';
+import type { Sealer } from '../../../src/seal/seal.ts';
 import {
   callsTestbed,
   inputRequestsOf,
+  openSealer,
   RESULT,
   settled,
   waitingClient,
@@ -105,7 +108,12 @@ test('answers wait for a stream that broke again while the stream beside it was 
 
 /** A call that has asked, whose process has found out that another one has the home of its session. */
 async function askedAtLostHome({ isResumable }: { readonly isResumable: boolean }) {
-  const { clock, server, call, retry } = callsTestbed();
+  const sealer = openSealer();
+  const open: Sealer['open'] = (state, expected) =>
+    state === NEXT
+      ? { ...POINTER, callId: callId('call-1'), round: 2 }
+      : sealer.open(state, expected);
+  const { calls, clock, server, call, retry } = callsTestbed({ sealer: { ...sealer, open } });
   if (isResumable) server.keepsEvents();
   const { reply } = call();
   await settled();
@@ -116,8 +124,13 @@ async function askedAtLostHome({ isResumable }: { readonly isResumable: boolean 
   const [key = ''] = Object.keys(inputRequestsOf(asked));
   const answers = { [key]: { action: 'accept', content: {} } };
   server.did.length = 0;
-  return { server, answer: () => retry(asked, answers) };
+  const retryElsewhere = () =>
+    calls.serve({ ...RETRY, requestState: NEXT }, waitingClient().waiter);
+  return { server, answer: () => retry(asked, answers), retryElsewhere };
 }
+
+/** A pointer of the process that has the home now, to the round after that of the answers. */
+const NEXT = 'of the next process';
 
 // Rule questions-13: A process that has lost a home takes no answer in it for a call that the server keeps: what the call asks
 // next could come where nobody knows it. The retry goes on where the home is, or comes again.
@@ -132,6 +145,22 @@ test('a call is left to the process that has its home before its answer is taken
   server.says.resumed();
   await settled();
   expect(server.did.at(-1)).toBe('respond 7');
+  server.replies();
+  expect(await reply).toMatchObject({ result: RESULT });
+});
+
+// Rule questions-13.
+test('a call that works is left as soon as a client brings the pointer of the process that has its home', async () => {
+  const { server, answer, retryElsewhere } = await askedAtLostHome({ isResumable: true });
+  const former = answer();
+  await settled();
+  server.home = Promise.resolve(false);
+  server.did.length = 0;
+  const reply = retryElsewhere();
+  await settled();
+  expect(await former).toMatchObject({ kind: 'failed', failure: COORDINATION_UNAVAILABLE });
+  // In this test nobody else has the home, so the call is resumed in it.
+  expect(server.did).toEqual(['leave', 'adopt', 'resume']);
   server.replies();
   expect(await reply).toMatchObject({ result: RESULT });
 });

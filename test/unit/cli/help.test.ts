@@ -64,8 +64,8 @@ test('the defaults that the help names are the ones that count', () => {
     workers: fallback('workers'),
     path: fallback('path'),
     transport: fallback('transport'),
-    logLevel: fallback('log-level'),
-    logFormat: fallback('log-format'),
+    'log-level': fallback('log-level'),
+    'log-format': fallback('log-format'),
   });
   expect(spelledOut).toEqual(configFromFlags({ upstream }));
 });

@@ -16,7 +16,7 @@ test('the name that others have for the older transport is known', () => {
 test('the first sealing key seals, whatever stands between the keys', () => {
   const [one, two] = ['A', 'B'].map((letter) => `${letter.repeat(42)}A`);
   for (const sealKey of [`new:${one},old:${two}`, `new:${one}\nold:${two}\n`]) {
-    expect(configFromFlags({ upstream, sealKey }).seal.keys).toEqual([
+    expect(configFromFlags({ upstream, 'seal-key': sealKey }).seal.keys).toEqual([
       { kid: 'new', key: one },
       { kid: 'old', key: two },
     ]);
@@ -30,10 +30,10 @@ test('every flag has its place', () => {
     admin: 'off',
     path: '/a',
     transport: 'http-sse',
-    upstreamHeader: { 'x-api-key': 'hunter2' },
-    sessionScope: 'shared',
-    logLevel: 'debug',
-    logFormat: 'json',
+    'upstream-header': { 'x-api-key': 'hunter2' },
+    'session-scope': 'shared',
+    'log-level': 'debug',
+    'log-format': 'json',
   });
   expect(config).toMatchObject({
     listen: { host: '0.0.0.0', port: 1 },
@@ -60,17 +60,17 @@ describe('a wrong value is one line that names the flag', () => {
     [{ admin: '80' }, /^--admin: expected an address .*, or off, got "80"$/],
     [{ path: 'a' }, /^--path: expected a path .*, got "a"$/],
     [{ transport: 'http' }, /^--transport: expected one of auto, .*, got "http"$/],
-    [{ upstreamHeader: { host: 'a' } }, /^--upstream-header.*host/i],
-    [{ maxEvent: '4 MB' }, /^--max-event: expected a size/],
-    [{ sessionScope: 'user' }, /^--session-scope: expected one of principal, call, shared/],
+    [{ 'upstream-header': { host: 'a' } }, /^--upstream-header.*host/i],
+    [{ 'max-event': '4 MB' }, /^--max-event: expected a size/],
+    [{ 'session-scope': 'user' }, /^--session-scope: expected one of principal, call, shared/],
     [
-      { sealKey: 'k1:hunter2' },
+      { 'seal-key': 'k1:hunter2' },
       /^--seal-key\[0\]\.key: expected 32 bytes as base64url(?!.*hunter2)/,
     ],
-    [{ sealKey: 'k1:hunter2 hunter2' }, /^--seal-key\[1\]: expected KID:KEY(?!.*hunter2)/],
-    [{ sealKey: ':hunter2' }, /^--seal-key\[0\]\.kid: expected a name(?!.*hunter2)/],
-    [{ logLevel: 'loud' }, /^--log-level: expected one of .*, got "loud"$/],
-    [{ logFormat: 'xml' }, /^--log-format: expected one of .*, got "xml"$/],
+    [{ 'seal-key': 'k1:hunter2 hunter2' }, /^--seal-key\[1\]: expected KID:KEY(?!.*hunter2)/],
+    [{ 'seal-key': ':hunter2' }, /^--seal-key\[0\]\.kid: expected a name(?!.*hunter2)/],
+    [{ 'log-level': 'loud' }, /^--log-level: expected one of .*, got "loud"$/],
+    [{ 'log-format': 'xml' }, /^--log-format: expected one of .*, got "xml"$/],
     [{ listen: ':9464' }, /^--admin: expected a port other than that of listen/],
   ])('%j', (values, line) => {
     expect(() => configFromFlags({ upstream, ...values })).toThrow(line);
@@ -93,7 +93,7 @@ describe('flags beside a file', () => {
   const file = configOf(withRoute('listen: :1\nadmin: :2\nlog: {level: warn, format: json}\n'));
 
   test('win over it', () => {
-    const config = overrideConfig(file, { listen: ':3', admin: 'off', logLevel: 'debug' });
+    const config = overrideConfig(file, { listen: ':3', admin: 'off', 'log-level': 'debug' });
     expect(config).toEqual({
       ...file,
       listen: { host: '0.0.0.0', port: 3 },

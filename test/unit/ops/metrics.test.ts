@@ -67,7 +67,7 @@ async function metricsOfAGateway() {
     ...{ limits: none, tasks: () => new Map(), running: zero, connections: zero },
     ...{ redisUp: () => null, clockAheadMs: () => null },
   };
-  const metrics = new Metrics(gauges);
+  const metrics = new Metrics(Date, gauges);
   const text = await metrics.text();
   const names = (await metrics.snapshot()).map(({ name }) => name);
   return { gauges: new WeakRef(gauges), text, names };

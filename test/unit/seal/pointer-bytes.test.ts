@@ -1,4 +1,4 @@
-/** The questions inside a pointer: compressed, bounded on the way back, and read in the earlier form as well. */
+/** The questions inside a pointer: compressed, bounded on the way back, and read in either place. */
 import { deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -38,23 +38,22 @@ function asking(...messages: readonly string[]): UnsealedPointer {
   };
 }
 
-/** The claims as the first version wrote them, with the requests among them. */
-function firstVersion(...messages: readonly string[]): object {
-  return { ...claimsOf(messages, true), v: 1 };
+/** The claims of a short pointer, with the requests among them. */
+function shortClaims(...messages: readonly string[]): object {
+  return { ...claimsOf(messages), r: requestsOf(...messages) };
 }
 
-function claimsOf(messages: readonly string[], withRequests: boolean) {
+function claimsOf(messages: readonly string[]) {
   const { route, method, target, digest, principal } = request;
   return {
-    ...{ v: 2, mode: 'park', aud: 'fleet-a', rt: route, c: pointer.callId, n: 1 },
+    ...{ v: 1, aud: 'fleet-a', rt: route, c: pointer.callId, n: 1 },
     ...{ o: { id: 'replica-1', instance: 'b7f0' }, iat: NOW_SECONDS, exp: NOW_SECONDS + 60 },
     ...{ p: principal, m: method, t: target, d: digest },
     cont: {
       b: NOW_SECONDS * 1000,
-      q: messages.map((message, index) => ({
+      q: messages.map((_message, index) => ({
         k: `elicitation-${index}`,
         i: `question-${index}`,
-        ...(withRequests ? { r: question(index, message).request } : {}),
         b: { kind: 'elicitation-form', inverse: [] },
       })),
       n: { a: messages.length, c: { elicitation: messages.length } },
@@ -125,7 +124,7 @@ describe('the questions of a pointer', () => {
     const bytes = encodePointer({ ...asking('Which name?'), audience: 'a', issuedAtSeconds: 1 });
     expect(JSON.parse(bytes.toString())).toMatchObject({
       v: 1,
-      cont: { q: [{ r: { params: { message: 'Which name?' } } }] },
+      r: [{ params: { message: 'Which name?' } }],
     });
     const long = encodePointer({
       ...asking('Which name?'.repeat(200)),
@@ -134,9 +133,9 @@ describe('the questions of a pointer', () => {
     expect(long.length).toBeLessThan(1024);
   });
 
-  test('are read from a pointer of the first version, whose claims hold them', () => {
+  test('are read from claims that hold them', () => {
     const { open } = sealer();
-    const opened = open(forge({ claims: firstVersion('Which name?', 'Which city?') }), request);
+    const opened = open(forge({ claims: shortClaims('Which name?', 'Which city?') }), request);
     expect(opened.continuation).toEqual(asking('Which name?', 'Which city?').continuation);
   });
 
@@ -149,13 +148,13 @@ describe('the questions of a pointer', () => {
 });
 
 describe('a pointer is refused, even under a right tag,', () => {
-  const claims = claimsOf(['Which name?'], false);
+  const claims = claimsOf(['Which name?']);
 
   test.each([
     { when: 'its requests are missing', token: () => forge({ claims }) },
     {
       when: 'it has fewer requests than questions',
-      token: () => withRequests(claimsOf(['a', 'b'], false), deflated(requestsOf('a'))),
+      token: () => withRequests(claimsOf(['a', 'b']), deflated(requestsOf('a'))),
     },
     {
       when: 'it has more requests than questions',
@@ -163,7 +162,7 @@ describe('a pointer is refused, even under a right tag,', () => {
     },
     {
       when: 'its requests stand both among its claims and beside them',
-      token: () => withRequests(firstVersion('a'), deflated(requestsOf('a'))),
+      token: () => withRequests(shortClaims('a'), deflated(requestsOf('a'))),
     },
     { when: 'its requests are no list', token: () => withRequests(claims, deflated('a')) },
     {

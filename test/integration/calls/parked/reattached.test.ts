@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import { eventStream, json } from '../../../fixtures/servers/scripted-server.ts';
 import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
@@ -56,6 +56,47 @@ describe('a call that is read on from where it stopped', () => {
       expect(headers.authorization).toBe('Bearer later');
       expect(headers['mcp-session-id']).toBe('session-1');
     }
+  });
+
+  // Rule wire-9.
+  test.each([
+    ['comes before the stream is opened', false],
+    ['comes while the server refuses the old ones', true],
+  ])('has its stream back with the credentials of a retry that %s', async (_when, isUnderWay) => {
+    const clock = new ManualClock();
+    const opening = Promise.withResolvers<void>();
+    const allowed = Promise.withResolvers<void>();
+    let callId: unknown;
+    const { url, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        callId = body.id;
+        const stream = eventStream(response);
+        stream.raw('retry: 5000\n\n');
+        stream.send(question('one'), 'event-1');
+        stream.end();
+      },
+      { ...HEADERS, clock },
+      {
+        onGet: async ({ headers }, response) => {
+          if (headers['last-event-id'] === undefined) return void response.writeHead(405).end();
+          opening.resolve();
+          await allowed.promise;
+          if (headers.authorization !== 'Bearer later') return void response.writeHead(401).end();
+          eventStream(response).send(done(callId), 'event-2');
+        },
+      },
+    );
+    const asked = await advanceUntil(clock, callTool(url, 'ask', {}, as('Bearer first')));
+    const moved = (by: string) =>
+      turnsUntil(() => gateway.log.named('call.moved').some(({ rule }) => rule === by));
+    await moved('stream-broken');
+    const open = () => (clock.advance(5_000), opening.promise);
+    if (isUnderWay) await open();
+    const retried = callTool(url, 'ask', answered(asked, 'one'), as('Bearer later'));
+    await moved('retry-awaits-stream');
+    if (!isUnderWay) await open();
+    allowed.resolve();
+    expect(textOf(await retried)).toBe('done');
   });
 
   // Rule time-and-room-1.

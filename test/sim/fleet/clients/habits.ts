@@ -15,6 +15,10 @@ export interface Habits {
   /** Whether it sends its retries once more with another tool, other arguments and other answers. */
   readonly isConfused: boolean;
   readonly readsSlowly: boolean;
+  /** Reads nothing of its first response, and does not come back. */
+  readonly readsNothing: boolean;
+  /** Wants the messages that the server logs. */
+  readonly wantsLog: boolean;
   /** Lets the call become a task. */
   readonly takesTasks: boolean;
   /** Sends the retry that had its result many times more. */
@@ -31,6 +35,8 @@ export const PLAIN_HABITS: Habits = {
   hasWrongToken: false,
   isConfused: false,
   readsSlowly: false,
+  readsNothing: false,
+  wantsLog: false,
   takesTasks: false,
   insists: false,
   looksAround: false,
@@ -42,6 +48,7 @@ const LATEST_LEAVE_MS = 400;
 export function habitsOf(call: string): Habits {
   const oneIn = (count: number, habit: keyof Habits) => below(`${call}:${habit}`, count) === 0;
   return {
+    ...PLAIN_HABITS,
     answersOneByOne: oneIn(4, 'answersOneByOne'),
     doubles: oneIn(5, 'doubles'),
     leavesAfterMs: oneIn(8, 'leavesAfterMs') ? below(`${call}:leaves`, LATEST_LEAVE_MS) : null,

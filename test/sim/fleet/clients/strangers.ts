@@ -1,8 +1,10 @@
-/** What a caller must not get: of another caller, or with a retry that is wrong. */
+/** What a caller must not get: of another caller, with a retry that is wrong, or without reading. */
+import http from 'node:http';
 import type { DialectName } from '../../../../src/dialects/dialects.ts';
 import { simulation } from '../../engine/simulation.ts';
 import { OUTCOME_WITHIN_MS } from '../checker.ts';
-import { type ModernRequest, send } from '../client.ts';
+import { network } from '../../network/tcp-model.ts';
+import { headersOf, messageOf, type ModernRequest, send } from '../client.ts';
 import type { Surroundings } from '../caller.ts';
 import { WRONG, wrongToken } from '../tokens.ts';
 
@@ -81,6 +83,27 @@ export async function lookAround(
     if (other === undefined) continue;
     checker.break(9, `${caller} is shown what the server said to ${other}: ${method}`);
   }
+}
+
+/** A process looks twelve times a minute whether a client has read, and a tool has to report first. */
+const CUT_WITHIN_MS = 75_000;
+
+/** Law 7: who reads nothing is not waited for. */
+export async function readNothing(
+  call: string,
+  sent: ModernRequest,
+  { pick, checker }: Surroundings,
+): Promise<void> {
+  const { name, port } = pick(`${call}:unread`);
+  const to = { agent: false, host: '127.0.0.1', port, path: '/mcp', method: 'POST' } as const;
+  const request = http.request({ ...to, headers: headersOf(sent) }, (response) => response.pause());
+  let from = 0;
+  request.on('error', () => {});
+  request.on('socket', (socket) => socket.on('connect', () => (from = socket.localPort ?? 0)));
+  request.end(JSON.stringify(messageOf(sent)));
+  await simulation().sleep(CUT_WITHIN_MS);
+  if (network().isHeld(from)) checker.break(7, `${name} waits for the client of ${call}`);
+  request.destroy();
 }
 
 function soon(): () => number {

@@ -24,6 +24,12 @@ export type Deed =
   | 'forgotten'
   /** The credentials are over. */
   | 'refused'
+  /** The process has left the call, although what comes next on its stream reaches nobody at once. */
+  | 'left'
+  /** Nothing came in the session for long, although the credentials that came last are good. */
+  | 'not pinged'
+  /** The call wants what the server logs, and nobody has said so to the server since it refused that. */
+  | 'level missing'
   /** A stream goes on over another connection. */
   | 'resumed'
   | 'acted'

@@ -16,6 +16,7 @@ export interface Message {
     readonly requestId?: string | number;
     readonly clientInfo?: { readonly name?: string };
     readonly arguments?: { readonly call?: string };
+    readonly level?: string;
     readonly _meta?: { readonly progressToken?: string | number };
   };
   readonly result?: { readonly action?: string; readonly content?: { readonly name?: string } };
@@ -58,6 +59,14 @@ const PONG_WITHIN_MS = 1_000;
 const REPORTS = 40;
 const REPORT_BYTES = 12_000;
 const REPORT_EVERY_MS = 20;
+/** Longer than it takes to resume a stream. */
+const WATCH_MS = 1_500;
+/** Gateways ping twice as often. */
+const SILENCE_MS = 10_000;
+/** A call is made at once after the server was told of its level. */
+const LEVEL_BEFORE_MS = 1_000;
+/** 3 MiB, as text. */
+const PICTURE = Buffer.alloc(3 * 1_024 * 1_024).toString('base64');
 const ONE_REPORT_BYTES = 2 * REPORTS * REPORT_BYTES;
 /** The message of a question says whose it is. */
 const QUESTION = /^call=(\w+);question=([\w-]+);$/;
@@ -80,6 +89,10 @@ export class ServerSession {
   /** The questions that are closed, and until when an answer can have crossed the withdrawal. */
   readonly #closed = new Map<string, { readonly call: string; readonly crossesUntilMs: number }>();
   readonly #calls = new Map<string | number, string>();
+  #hasLevel = false;
+  #wasLevelAsked = false;
+  #levelAskedMs = 0;
+  #heardMs = 0;
   #isOver = false;
   #pings = 0;
   readonly #unansweredPings = new Set<string>();
@@ -101,10 +114,34 @@ export class ServerSession {
   greeting(): Json {
     return {
       protocolVersion: PROTOCOL,
-      capabilities: { tools: { listChanged: true } },
+      capabilities: {
+        tools: { listChanged: true },
+        ...(this.#options.traits.logs && { logging: {} }),
+      },
       serverInfo: { name: 'simulated', version: '1' },
       instructions: `caller=${this.caller};`,
     };
+  }
+
+  /** Takes the level of what it logs. @returns false if it has too much to do for that */
+  takeLevel(): boolean {
+    this.#levelAskedMs = simulation().nowMs;
+    this.#hasLevel ||= this.#wasLevelAsked;
+    this.#wasLevelAsked = true;
+    return this.#hasLevel;
+  }
+
+  /** A message came, with credentials that are good until then. @param by the process that sent it */
+  heard(by: string, goodUntilMs: number): void {
+    const { nowMs } = simulation();
+    this.#heardMs = nowMs;
+    if (!this.#options.traits.expectsPings) return;
+    simulation().after(SILENCE_MS, () => {
+      const isSilent = this.#heardMs === nowMs && !this.#isOver;
+      const [waiting] = this.#questions.values();
+      if (!isSilent || waiting === undefined || goodUntilMs < simulation().nowMs) return;
+      this.#note('not pinged', waiting.call, by);
+    });
   }
 
   /** Its tools change. */
@@ -170,6 +207,10 @@ export class ServerSession {
     const name = params.name ?? '';
     this.#calls.set(id, call);
     this.#note('called', call, line.reader());
+    const isAsked = simulation().nowMs - this.#levelAskedMs < LEVEL_BEFORE_MS;
+    if (this.#wasLevelAsked && !this.#hasLevel && !isAsked) {
+      this.#note('level missing', call, line.reader());
+    }
     if (!isTool(name)) {
       line.send({ jsonrpc: '2.0', id, error: { code: -32_602, message: 'Unknown tool' } });
       return;
@@ -179,7 +220,9 @@ export class ServerSession {
     this.#calls.delete(id);
     this.#note('ended', call, line.reader());
     const text = `of=${call};answers=${answers.join(',')};`;
-    line.send({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text }] } });
+    const picture = { type: 'image', mimeType: 'image/png', data: PICTURE };
+    const content = [{ type: 'text', text }, ...(this.#options.traits.draws ? [picture] : [])];
+    line.send({ jsonrpc: '2.0', id, result: { content } });
   }
 
   #workOf(call: string, line: Line, progressToken: string | number | undefined) {
@@ -235,6 +278,7 @@ export class ServerSession {
     const question = { jsonrpc: '2.0', id, method: 'elicitation/create', params };
     line.send(question);
     if (this.#options.traits.repeats) line.send(question);
+    if (this.#options.traits.onlyRepeats) this.#watch(id, call, line);
     simulation().after(ANSWER_WITHIN_MS, () => {
       if (!this.#questions.has(id) || this.#isOver) return;
       this.#note('not answered', call, line.reader(), { question: id });
@@ -242,6 +286,17 @@ export class ServerSession {
       settle('not answered');
     });
     return { id, answer };
+  }
+
+  /** Who waits for its client still reads the stream. */
+  #watch(id: string, call: string, line: Line): void {
+    const isLeft = () => this.#questions.has(id) && line.reader() === 'nobody';
+    simulation().after(WATCH_MS, () => {
+      if (!isLeft()) return;
+      simulation().after(WATCH_MS, () => {
+        if (isLeft()) this.#note('left', call, 'nobody');
+      });
+    });
   }
 
   #note(what: Deed, call: string, by: string, more: Partial<JournalEntry> = {}): void {

@@ -9,9 +9,13 @@ import {
   type ServerOptions,
   ServerSession,
 } from './sessions.ts';
+import { tokenEndMs } from '../tokens.ts';
 import { callerOf, peerOf, type Requests, replyWithJson } from './requests.ts';
 
 export const STANDALONE = 'standalone';
+
+/** As a repetition comes that shows nothing of new messages. */
+const REPEATS_AFTER_MS = 900;
 
 /** A stream over as many connections as it takes. */
 class EventStream implements Line {
@@ -21,6 +25,7 @@ class EventStream implements Line {
   #response: ServerResponse | null = null;
   #isHeadHeld = false;
   #isOver = false;
+  #isRepeating = false;
 
   constructor(name: string, options: ServerOptions) {
     this.name = name;
@@ -49,6 +54,13 @@ class EventStream implements Line {
     });
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const missed = from === null ? [] : this.#frames.slice(from);
+    this.#isRepeating = isGet && traits.onlyRepeats && this.name !== STANDALONE;
+    if (this.#isRepeating) {
+      response.flushHeaders();
+      return simulation().after(REPEATS_AFTER_MS, () => {
+        for (const frame of missed) response.write(frame);
+      });
+    }
     this.#isHeadHeld = isGet && traits.holdsHeads;
     if (!this.#isHeadHeld) response.flushHeaders();
     for (const frame of missed) response.write(frame);
@@ -66,12 +78,12 @@ class EventStream implements Line {
     const id = hasStore ? `id: ${this.name}:${this.#frames.length + 1}\n` : '';
     const frame = `${id}data: ${message === null ? '' : JSON.stringify(message)}\n\n`;
     if (hasStore) this.#frames.push(frame);
-    this.#response?.write(frame);
+    if (!this.#isRepeating) this.#response?.write(frame);
   }
 
   end(): void {
     this.#isOver = true;
-    this.#response?.end();
+    if (!this.#isRepeating) this.#response?.end();
   }
 }
 
@@ -117,7 +129,15 @@ export class StreamableHttpServer implements Requests {
     const found = this.#sessions.get(String(request.headers['mcp-session-id'] ?? ''));
     if (found === undefined) return void response.writeHead(404).end();
     const { session } = found;
-    if (request.method === 'GET') return this.#resume(request, response, found);
+    session.heard(peerOf(response), tokenEndMs(request.headers.authorization ?? ''));
+    if (request.method === 'GET') {
+      const { opensAfterMs } = this.#options.traits;
+      const isSlow = opensAfterMs > 0 && request.headers['last-event-id'] === undefined;
+      if (!isSlow) return this.#resume(request, response, found);
+      return simulation().after(opensAfterMs, () => {
+        if (!response.destroyed) this.#resume(request, response, found);
+      });
+    }
     if (request.method === 'DELETE') {
       this.#sessions.delete(session.name);
       found.standalone.end();
@@ -132,6 +152,10 @@ export class StreamableHttpServer implements Requests {
       return session.receive(message, peerOf(response));
     }
     if (method === 'tools/call') return this.#call(response, message, found);
+    if (method === 'logging/setLevel') {
+      if (!session.takeLevel()) return void response.writeHead(503).end();
+      return replyWithJson(response, { jsonrpc: '2.0', id, result: {} });
+    }
     replyWithJson(response, { jsonrpc: '2.0', id, ...session.replyTo(method) });
   }
 

@@ -21,8 +21,18 @@ export interface ServerTraits {
   readonly takesAnswersMs: number;
   /** How a tool says much about its progress: in many messages at once, in one, or one after the other. */
   readonly reports: 'burst' | 'at-once' | 'steadily';
+  /** How long it takes to open the stream of a session. What it asks there meanwhile is lost. */
+  readonly opensAfterMs: number;
   /** Whether the head of the response to a GET waits for the first message. */
   readonly holdsHeads: boolean;
+  /** Whether a stream of a call that is resumed repeats what was missed, a moment later, and then has nothing more. */
+  readonly onlyRepeats: boolean;
+  /** Whether it looks if its sessions are pinged while they wait for answers. */
+  readonly expectsPings: boolean;
+  /** Whether it logs for its clients, and has too much to do when it is told so for the first time. */
+  readonly logs: boolean;
+  /** Whether a result has a picture in it, which is large. */
+  readonly draws: boolean;
   /** Whether it replies with JSON where it has nothing to ask. */
   readonly repliesWithJson: boolean;
   /** Over stdio: how long a process goes on when its input has ended. It does not heed SIGTERM meanwhile. */
@@ -42,7 +52,12 @@ export const PLAIN_SERVER: ServerTraits = {
   repeats: false,
   takesAnswersMs: 0,
   reports: 'burst',
+  opensAfterMs: 0,
   holdsHeads: false,
+  onlyRepeats: false,
+  expectsPings: false,
+  logs: false,
+  draws: false,
   repliesWithJson: false,
   lingersMs: 0,
   writesLog: false,
@@ -84,6 +99,7 @@ export function traitsOf(seed: number): ServerTraits {
     repeats: oneIn(5, 'repeats'),
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     reports: choose(`server:${seed}:reports`, ['burst', 'at-once', 'steadily']),
+    ...{ opensAfterMs: 0, onlyRepeats: false, expectsPings: false, logs: false, draws: false },
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,

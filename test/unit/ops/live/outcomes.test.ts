@@ -19,8 +19,8 @@ test('each end of a call is in one plot, with the time of the server', () => {
   recent.ended('mcp', 'declined', null, 0);
   recent.ended('mcp', 'cancelled', 'cancelled', 0);
   recent.ended('mcp', 'left', null, 99);
-  recent.answered('mcp', 4_000);
-  recent.refused('mcp');
+  recent.add('mcp', 'peopleMs', 4_000);
+  recent.add('mcp', 'refused', 1);
   const plots = recent.of('mcp');
   expect(Object.entries(plots).map(([name, plot]) => [name, plot.at(-1)])).toEqual([
     ['succeeded', 1],
@@ -50,4 +50,16 @@ test('a plot moves with time, and forgets what is too old', () => {
   expect(Math.max(...recent.of('mcp').succeeded)).toBe(0);
   end();
   expect(recent.of('mcp').succeeded.reduce((sum, value) => sum + value)).toBe(1);
+});
+
+test('a clock that is set back takes no end from a plot', () => {
+  let now = 10 * BUCKET_MS;
+  const recent = new Outcomes({ now: () => now });
+  const end = () => recent.ended('mcp', 'complete', null, 0);
+  end();
+  now -= 2 * BUCKET_MS;
+  end();
+  expect(lastOf(recent.of('mcp').succeeded, 2)).toEqual([0, 1]);
+  now += 2 * BUCKET_MS;
+  expect(lastOf(recent.of('mcp').succeeded, 4)).toEqual([0, 1, 0, 1]);
 });
