@@ -1,7 +1,7 @@
 /** Derives a configuration file from the findings of a probe, with notes that explain it. */
+import { asOneLine } from '../lib/shown-text.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ToolEntry } from '../upstream/discovery/listings.ts';
-import { clean } from './print.ts';
 import type { Advice, Findings, RealCallReport } from './report.ts';
 
 /** The parts of the upstream URL and headers that the findings omit. */
@@ -151,7 +151,7 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
 /** Says that a call was made, since it can have effects, where no call verifies anything. */
 function unusedCallNotes(realCall: Findings['realCall']): string[] {
   if (realCall === null) return [];
-  const tool = clean(realCall.tool, 100);
+  const tool = asOneLine(realCall.tool, 100);
   const outcomes: Partial<Record<RealCallReport['outcome'], string>> = {
     'tool-error': ` The tool reported an error${said(realCall)}.`,
     failed: ` The server did not accept it${said(realCall)}.`,
@@ -164,23 +164,19 @@ function unusedCallNotes(realCall: Findings['realCall']): string[] {
 }
 
 function realCallNote(realCall: Findings['realCall']): string {
-  const tool = realCall === null ? '' : clean(realCall.tool, 100);
-  switch (realCall?.outcome) {
-    case undefined:
-      return 'The file above does not set it: only a call that asks shows whether the server also sends new events on a resumed stream, and this probe made none, since a tool can have effects. If the server does not, results arrive about 5 seconds late. To find out, name a harmless tool that asks: probe --call TOOL.';
-    case 'resumed':
-      return `The file above sets it: the probe released the call of ${tool} at its question and resumed it, and the result came ${realCall?.answerMs} ms after the answer.`;
-    case 'late':
-      return `The file above does not set it: the probe released the call of ${tool} at its question and resumed it, and the result did not come within 3 seconds of the answer. Results of released calls would arrive about 5 seconds late.`;
-    case 'not-asked':
-      return `The file above does not set it: ${tool} asked nothing on the stream of its call, so nothing was verified.`;
-    case 'tool-error':
-      return `The file above does not set it: the call of ${tool} asked nothing and ended with an error of the tool${said(realCall)}, so nothing was verified.`;
-    case 'held-back':
-      return `The file above does not set it: the call of ${tool} ${HELD_BACK}`;
-    case 'failed':
-      return `The file above does not set it: the server did not accept the call of ${tool}${said(realCall)}.`;
+  if (realCall === null) {
+    return 'The file above does not set it: only a call that asks shows whether the server also sends new events on a resumed stream, and this probe made none, since a tool can have effects. If the server does not, results arrive about 5 seconds late. To find out, name a harmless tool that asks: probe --call TOOL.';
   }
+  const tool = asOneLine(realCall.tool, 100);
+  const notes = {
+    resumed: `The file above sets it: the probe released the call of ${tool} at its question and resumed it, and the result came ${realCall.answerMs} ms after the answer.`,
+    late: `The file above does not set it: the probe released the call of ${tool} at its question and resumed it, and the result did not come within 3 seconds of the answer. Results of released calls would arrive about 5 seconds late.`,
+    'not-asked': `The file above does not set it: ${tool} asked nothing on the stream of its call, so nothing was verified.`,
+    'tool-error': `The file above does not set it: the call of ${tool} asked nothing and ended with an error of the tool${said(realCall)}, so nothing was verified.`,
+    'held-back': `The file above does not set it: the call of ${tool} ${HELD_BACK}`,
+    failed: `The file above does not set it: the server did not accept the call of ${tool}${said(realCall)}.`,
+  };
+  return notes[realCall.outcome];
 }
 
 const HELD_BACK =
@@ -194,17 +190,15 @@ function said({ problem }: RealCallReport): string {
 function whyNotResumable({ transport, sessions, resumption }: Findings): string {
   if (transport === 'http-sse') return 'HTTP+SSE cannot be resumed';
   if (sessions.kind === 'none') return 'the server issues no session id';
-  switch (resumption.eventIds) {
-    case 'seen':
-      return 'events have ids, but a GET with Last-Event-ID does not open a stream';
-    case 'not-seen':
-      return 'events have no ids';
-    case 'no-events':
-      return 'the server responds with JSON, not with event streams';
-    case 'no-answer':
-    case 'not-tried':
-      return 'the server did not reply to the test ping';
-  }
+  const noReply = 'the server did not reply to the test ping';
+  const reasons = {
+    seen: 'events have ids, but a GET with Last-Event-ID does not open a stream',
+    'not-seen': 'events have no ids',
+    'no-events': 'the server responds with JSON, not with event streams',
+    'no-answer': noReply,
+    'not-tried': noReply,
+  };
+  return reasons[resumption.eventIds];
 }
 
 function replayNotes(annotated: readonly string[]): string[] {

@@ -34,6 +34,12 @@ export interface ProbeTarget {
   readonly requestTimeoutMs: number;
 }
 
+/** The same in a session. */
+export interface SessionTarget extends ProbeTarget {
+  /** Of a message in the session: its id, if it has one, and the revision. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** How long a stream may stay open after its reply. */
 const LINGER_MS = 500;
 
@@ -48,7 +54,7 @@ export async function ask(
   const request = postOf(headers, { id, method, params });
   try {
     const { head, messages, eventIds } = await deadline.within(requestTimeoutMs, (signal) => {
-      return readUntilReply(http, request, id, LINGER_MS, signal).done;
+      return readUntil(http, request, isReplyTo(id), LINGER_MS, signal).done;
     });
     const [reply = null] = messages.flatMap((message) => replyIn(message, id) ?? []);
     const { status, mediaType } = head;
@@ -73,29 +79,15 @@ export function postOf(headers: Readonly<Record<string, string>>, message: JsonO
   } as const;
 }
 
-/** Sends a request and reads the response until the reply to the JSON-RPC request with this id. */
-export function readUntilReply(
-  http: HttpClient,
-  request: HttpRequest,
-  id: number,
-  lingerMs: number,
-  signal: AbortSignal,
-): MessageReader {
-  const isWanted = (message: JsonValue) => replyIn(message, id) !== null;
-  return readUntil(http, request, { isWanted, lingerMs }, signal);
-}
-
-export interface Wanted {
-  readonly isWanted: (message: JsonValue) => boolean;
-  /** How long the response may go on after the wanted message, in ms. */
-  readonly lingerMs: number;
-}
-
-/** Sends a request and reads the response until a message that is wanted. */
+/**
+ * Sends a request and reads the response until a message that is wanted.
+ * @param lingerMs how long the response may go on after that, in ms
+ */
 export function readUntil(
   http: HttpClient,
   request: HttpRequest,
-  { isWanted, lingerMs }: Wanted,
+  isWanted: (message: JsonValue) => boolean,
+  lingerMs: number,
   signal: AbortSignal,
 ): MessageReader {
   const reader = new MessageReader(isWanted, () => exchange.endWithin(lingerMs));
@@ -111,6 +103,11 @@ export function replyIn(value: JsonValue, id: number): JsonRpcReply | null {
     if (message.type === 'response' && message.id === id) return message.reply;
   }
   return null;
+}
+
+/** Tells of a message whether it has the reply to a request. */
+export function isReplyTo(id: number): (message: JsonValue) => boolean {
+  return (message) => replyIn(message, id) !== null;
 }
 
 export interface RecordedResponse {

@@ -12,7 +12,7 @@ import { DeferredHeaders } from '../upstream/quirks/deferred-headers.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { connector } from '../upstream/transport/factories.ts';
 import type { LegacyTransport } from '../upstream/discovery/detection.ts';
-import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
+import { ask, type ProbeTarget, type RecordingHttpClient, type SessionTarget } from './ask.ts';
 import { readListings, type Listings } from '../upstream/discovery/listings.ts';
 import type { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import type {
@@ -65,13 +65,14 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   const session = await Session.open(connect, sessionOptions(probe), deadline);
   try {
     const { protocolVersion } = session.initializeResult;
+    const target = { ...probe, headers: messageHeaders(http.sessionId, protocolVersion) };
     const [listings, resumption, withoutId] = await Promise.all([
       listingsOf(session),
-      resumptionOf(probe, protocolVersion),
+      kind === 'http-sse' ? NOT_RESUMED : tryResumption(target),
       pingWithoutId(probe, protocolVersion),
     ]);
     if (probe.call !== null) refuseUnknownTool(probe.call, listings.tools);
-    const realCall = await realCallOf(probe, protocolVersion);
+    const realCall = await realCallOf(target);
     const standaloneStream = standaloneStreamOf(probe, session.standaloneStreamOpen);
     await session.close();
     return {
@@ -158,15 +159,10 @@ function messageHeaders(sessionId: string | null, revision: string): Record<stri
   };
 }
 
-function resumptionOf(probe: LegacyProbe, revision: string): Promise<ResumptionReport> {
-  if (probe.kind === 'http-sse') return Promise.resolve(NOT_RESUMED);
-  return tryResumption(probe, messageHeaders(probe.http.sessionId, revision));
-}
-
-async function realCallOf(probe: LegacyProbe, revision: string): Promise<RealCallReport | null> {
-  const { call, kind, http } = probe;
+async function realCallOf(target: LegacyProbe & SessionTarget): Promise<RealCallReport | null> {
+  const { call, kind } = target;
   if (call === null || kind === 'http-sse') return null;
-  return tryRealCall(probe, messageHeaders(http.sessionId, revision), call).catch(() => ({
+  return tryRealCall(target, call).catch(() => ({
     tool: call.tool,
     outcome: 'failed' as const,
     answerMs: null,

@@ -20,7 +20,7 @@ const MAX_LINE_WIDTH = 100;
 
 /** Formats a report as JSON and a newline. */
 export function jsonText(report: ProbeReport): string {
-  return `${escapeJson(JSON.stringify(report, null, 2))}\n`;
+  return `${escapeUnseen(JSON.stringify(report, null, 2), '\n')}\n`;
 }
 
 /** Formats a report as lines of text. */
@@ -41,7 +41,7 @@ export function reportText(report: ProbeReport, coloured: boolean): string {
 
 function headline(report: ProbeReport, paint: Paint): string {
   const name = report.url ?? (report.command ?? []).join(' ');
-  return `${paint('bold', clean(name, 500))} is ${verdict(report, paint)}\n`;
+  return `${paint('bold', asOneLine(name, 500))} is ${verdict(report, paint)}\n`;
 }
 
 function verdict({ modern, served }: ProbeReport, paint: Paint): string {
@@ -70,13 +70,13 @@ function facts(report: ProbeReport, paint: Paint): string {
 
 function revision({ revision, supportedRevisions }: ProbeReport): string {
   const others = (supportedRevisions ?? []).filter((other) => other !== revision);
-  return others.length === 0 ? revision : `${revision} (also ${clean(others.join(', '), 80)})`;
+  return others.length === 0 ? revision : `${revision} (also ${asOneLine(others.join(', '), 80)})`;
 }
 
 function serverText({ server: { name, title, version } }: ProbeReport): string {
   if (name === null) return 'unnamed';
   const text = [name, version, title === null || title === name ? null : `(${title})`];
-  return clean(text.filter((part) => part !== null).join(' '), MAX_LINE_WIDTH);
+  return asOneLine(text.filter((part) => part !== null).join(' '), MAX_LINE_WIDTH);
 }
 
 function capabilities(declared: JsonObject): string {
@@ -86,7 +86,7 @@ function capabilities(declared: JsonObject): string {
       : [];
     return flags.length === 0 ? name : `${name} (${flags.join(', ')})`;
   });
-  return names.length === 0 ? 'none' : clean(names.join(', '), 300);
+  return names.length === 0 ? 'none' : asOneLine(names.join(', '), 300);
 }
 
 function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
@@ -103,35 +103,19 @@ function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
 }
 
 function standaloneStream({ standaloneStream: { offered, httpStatus } }: ProbeReport): string {
-  switch (offered) {
-    case 'yes':
-      return 'offered';
-    case 'no':
-      return `not offered (HTTP ${httpStatus})`;
-    case 'no-answer':
-      return 'no response to the GET in time';
-    case 'built-in':
-      return 'one stream carries everything';
-    case 'not-tried':
-      return 'not tried';
-  }
+  const words = {
+    yes: 'offered',
+    no: `not offered (HTTP ${httpStatus})`,
+    'no-answer': 'no response to the GET in time',
+    'built-in': 'one stream carries everything',
+    'not-tried': 'not tried',
+  };
+  return words[offered];
 }
 
 function resumption({ transport, resumption: found }: ProbeReport): string {
   if (transport !== 'streamable-http') return 'not supported by this transport';
   const status = found.httpStatus === null ? '' : ` (HTTP ${found.httpStatus})`;
-  switch (found.eventIds) {
-    case 'no-events':
-      return 'not available: responses are JSON, not event streams';
-    case 'not-seen':
-      return 'not available: events have no ids';
-    case 'no-answer':
-      return 'unknown: the server did not reply to the ping';
-    case 'not-tried':
-      return 'not tried';
-    case 'seen':
-      break;
-  }
   const outcome = {
     replayed: 'accepted: the missed event was replayed',
     opened: 'accepted: a stream opens, but the missed event was not replayed',
@@ -139,7 +123,14 @@ function resumption({ transport, resumption: found }: ProbeReport): string {
     'no-answer': 'not answered in time',
     'not-tried': 'not tried',
   };
-  return `events have ids; resumption ${outcome[found.lastEventId]}`;
+  const words = {
+    seen: `events have ids; resumption ${outcome[found.lastEventId]}`,
+    'no-events': 'not available: responses are JSON, not event streams',
+    'not-seen': 'not available: events have no ids',
+    'no-answer': 'unknown: the server did not reply to the ping',
+    'not-tried': 'not tried',
+  };
+  return words[found.eventIds];
 }
 
 function markOf({ readOnly, idempotent }: ToolEntry): string {
@@ -166,7 +157,7 @@ function listing<Item extends Entry>(
 ): string {
   if (!declared) return '';
   const shown = items.slice(0, MAX_SHOWN_ITEMS);
-  const names = shown.map(({ name }) => clean(name, MAX_NAME_WIDTH));
+  const names = shown.map(({ name }) => asOneLine(name, MAX_NAME_WIDTH));
   const width = Math.max(0, ...names.map((name) => name.length));
   const markWidth = Math.max(0, ...shown.map((item) => mark(item).length));
   const lines = shown.map((item, index) => {
@@ -175,13 +166,13 @@ function listing<Item extends Entry>(
     const padding = ' '.repeat(markWidth - written.length);
     const painted = written === '' ? '' : paint('good', written);
     const marked = markWidth === 0 ? '' : `  ${painted}${padding}`;
-    const description = clean(item.description ?? '', MAX_LINE_WIDTH - width - markWidth);
+    const description = asOneLine(item.description ?? '', MAX_LINE_WIDTH - width - markWidth);
     return `${`  ${name}${marked}  ${description}`.trimEnd()}\n`;
   });
   const more = items.length - shown.length;
   if (more > 0) lines.push(paint('dim', `  and ${more} more (--json has them)`) + '\n');
   if (problem !== null)
-    lines.push(paint('warn', `  could not be read: ${clean(problem, 200)}`) + '\n');
+    lines.push(paint('warn', `  could not be read: ${asOneLine(problem, 200)}`) + '\n');
   const count = `${items.length}${truncated ? ' and more' : ''}`;
   return `${paint('bold', `${title} (${count})`)}\n${lines.join('')}`;
 }
@@ -205,14 +196,4 @@ function wrapped(text: string): string {
     else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
   }
   return lines.join('\n    ');
-}
-
-/** Cleans a text to one line of at most `maxLength` characters. */
-export function clean(text: string, maxLength: number): string {
-  return asOneLine(text, maxLength);
-}
-
-/** Escapes these characters in JSON, without changing its meaning. */
-export function escapeJson(json: string): string {
-  return escapeUnseen(json, '\n');
 }

@@ -1,5 +1,5 @@
 /** Why a probe failed: one line with the cause and what to do. */
-import { clean } from './print.ts';
+import { asOneLine } from '../lib/shown-text.ts';
 import type { UpstreamFailure } from '../model/upstream-failure.ts';
 
 export type ProbeFailureCode =
@@ -87,13 +87,13 @@ function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: ProbeAttem
 
 /** Returns the words of the server, as the end of a clause. */
 function saidIn({ details: { said } }: UpstreamFailure): string {
-  return said ? `: "${clean(said, 160)}"` : '';
+  return said ? `: "${asOneLine(said, 160)}"` : '';
 }
 
 function redirected({ details }: UpstreamFailure, { url }: ProbeAttempt): ProbeFailure {
   const { location } = details;
   const target = location === undefined ? null : URL.parse(location, url);
-  const where = target === null ? '' : ` to ${clean(target.origin + target.pathname, 200)}`;
+  const where = target === null ? '' : ` to ${asOneLine(target.origin + target.pathname, 200)}`;
   return new ProbeFailure(
     'redirect',
     `${url} redirects${where} (HTTP ${details.httpStatus}); redirects are not followed, so use the target URL`,
@@ -110,7 +110,7 @@ function unreachable(failure: UpstreamFailure, cause: Cause, { url }: ProbeAttem
     return new ProbeFailure('tls_failed', `TLS handshake with ${url} failed (${code}): ${wayOut}`);
   }
   const [problem, wayOut] = CONNECTION_PROBLEMS[code] ?? [
-    clean(cause.message || failure.message, 200),
+    asOneLine(cause.message || failure.message, 200),
     'check that it is an HTTP server',
   ];
   const message = `no connection to ${url}: ${problem}; ${wayOut}`;
@@ -139,7 +139,7 @@ const CONNECTION_PROBLEMS: Readonly<Record<string, readonly [problem: string, wa
 
 function notMcp(failure: UpstreamFailure, { url, page }: ProbeAttempt): ProbeFailure {
   const status = failure.details.httpStatus;
-  let problem = `${clean(failure.message, 200)}${saidIn(failure)}`;
+  let problem = `${asOneLine(failure.message, 200)}${saidIn(failure)}`;
   if (status === 404) problem = 'not found (HTTP 404)';
   else if (page === 'text/html') problem = 'it is a web page (HTML)';
   return new ProbeFailure(

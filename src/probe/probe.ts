@@ -4,6 +4,7 @@
  */
 import { CONNECT_TIMEOUT_MS } from '../upstream/http/client.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
+import { asOneLine } from '../lib/shown-text.ts';
 import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../model/upstream-failure.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
@@ -13,7 +14,6 @@ import { VERSION } from '../lib/program.ts';
 import { advise } from './advice.ts';
 import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
 import { probeLegacy, probeModern, probeStdio } from './findings.ts';
-import { clean } from './print.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
 import type { RealCall } from './named-call.ts';
 import { refuseUnknownTool } from './real-call.ts';
@@ -133,7 +133,7 @@ function overStdio(config: StdioUpstreamConfig, timeoutMs: number, deadline: Dea
       return { ...findings, advice: advise(findings, context) };
     },
     failureOf: async ({ code, message }) => {
-      const problem = clean(message, 500);
+      const problem = asOneLine(message, 500);
       return code === 'upstream_timeout'
         ? new ProbeFailure('timeout', `${name}: ${problem}; check it, or raise --timeout`)
         : new ProbeFailure('not_mcp', `${name} does not speak MCP: ${problem}`);

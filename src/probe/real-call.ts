@@ -4,12 +4,12 @@
  */
 import { once } from 'node:events';
 import { nearest } from '../config/load/problem.ts';
+import { asOneLine } from '../lib/shown-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { Listing, ToolEntry } from '../upstream/discovery/listings.ts';
-import { postOf, readUntil, replyIn, type ProbeTarget } from './ask.ts';
+import { isReplyTo, postOf, readUntil, replyIn, type SessionTarget } from './ask.ts';
 import type { RealCall } from './named-call.ts';
-import { clean } from './print.ts';
 import { ProbeFailure } from './probe-failure.ts';
 import type { RealCallReport } from './report.ts';
 
@@ -21,6 +21,7 @@ interface ProbeQuestion {
 }
 
 const CALL_ID = 900_003;
+const isResult = isReplyTo(CALL_ID);
 const QUESTION_WAIT_MS = 5_000;
 /** A released call whose resumed stream stays silent is resumed once more after 5 s, so this is too late. In ms. */
 const RESULT_WAIT_MS = 3_000;
@@ -40,39 +41,33 @@ export function refuseUnknownTool(
   const wayOut =
     meant === null
       ? 'without --call, the probe lists its tools'
-      : `did you mean ${JSON.stringify(clean(meant, 100))}?`;
-  const written = JSON.stringify(clean(tool, 100));
+      : `did you mean ${JSON.stringify(asOneLine(meant, 100))}?`;
+  const written = JSON.stringify(asOneLine(tool, 100));
   throw new ProbeFailure('unknown_tool', `--call: the server has no tool ${written}; ${wayOut}`);
 }
 
-/**
- * @param headers of a message in the session: its id and the revision
- * @throws UpstreamFailure if the server does not take the call
- */
+/** @throws UpstreamFailure if the server does not take the call */
 export async function tryRealCall(
-  probe: ProbeTarget,
-  headers: Readonly<Record<string, string>>,
+  probe: SessionTarget,
   { tool, arguments: args }: RealCall,
 ): Promise<RealCallReport> {
-  const { question, reply, isHeldBack } = await callUntilAsked(probe, headers, {
-    name: tool,
-    arguments: args,
-  });
+  const params = { name: tool, arguments: args };
+  const { question, reply, isHeldBack } = await callUntilAsked(probe, params);
   if (isHeldBack) {
-    await cancel(probe, headers);
+    await cancel(probe);
     return { tool, outcome: 'held-back', answerMs: null, problem: null };
   }
   if (question === null) return { tool, answerMs: null, ...endOf(reply) };
-  const answerMs = await answerAndResume(probe, headers, question).catch(() => null);
+  const answerMs = await answerAndResume(probe, question).catch(() => null);
   if (answerMs !== null) return { tool, outcome: 'resumed', answerMs, problem: null };
-  await cancel(probe, headers);
+  await cancel(probe);
   return { tool, outcome: 'late', answerMs: null, problem: null };
 }
 
 /** Never rejects. */
-function cancel(probe: ProbeTarget, headers: Readonly<Record<string, string>>): Promise<void> {
+function cancel(probe: SessionTarget): Promise<void> {
   const params = { requestId: CALL_ID, reason: 'the probe ends' };
-  return send(probe, headers, { method: 'notifications/cancelled', params }).catch(() => {});
+  return send(probe, { method: 'notifications/cancelled', params }).catch(() => {});
 }
 
 /** Says how a call ended that asked nothing. */
@@ -88,7 +83,7 @@ function endOf(reply: JsonRpcReply | null): Pick<RealCallReport, 'outcome' | 'pr
 }
 
 function shortened(text: string): string | null {
-  return clean(text, MAX_PROBLEM_LENGTH) || null;
+  return asOneLine(text, MAX_PROBLEM_LENGTH) || null;
 }
 
 interface CallStart {
@@ -101,17 +96,16 @@ interface CallStart {
 }
 
 async function callUntilAsked(
-  { http, deadline }: ProbeTarget,
-  headers: Readonly<Record<string, string>>,
+  { http, deadline, headers }: SessionTarget,
   params: JsonObject,
 ): Promise<CallStart> {
   const request = postOf(headers, { id: CALL_ID, method: 'tools/call', params });
   const isEnough = (message: JsonValue) =>
-    replyIn(message, CALL_ID) !== null || readMessage(message).type === 'request';
+    isResult(message) || readMessage(message).type === 'request';
   let isHeldBack = false;
   const read = await deadline
     .within(QUESTION_WAIT_MS, (signal) => {
-      const reader = readUntil(http, request, { isWanted: isEnough, lingerMs: 0 }, signal);
+      const reader = readUntil(http, request, isEnough, 0, signal);
       signal.addEventListener('abort', () => (isHeldBack = reader.responseHead === null));
       return reader.done;
     })
@@ -137,28 +131,26 @@ async function callUntilAsked(
  * @returns how long after the answer the result came on the resumed stream, in ms
  */
 async function answerAndResume(
-  probe: ProbeTarget,
-  headers: Readonly<Record<string, string>>,
+  probe: SessionTarget,
   { id, method, eventId }: ProbeQuestion,
 ): Promise<number> {
-  const { http, deadline } = probe;
+  const { http, deadline, headers } = probe;
   const resume = { ...headers, accept: 'text/event-stream', 'last-event-id': eventId };
-  const isWanted = (message: JsonValue) => replyIn(message, CALL_ID) !== null;
   const request = { method: 'GET', headers: resume } as const;
   const leave = new AbortController();
-  const stream = readUntil(http, request, { isWanted, lingerMs: 0 }, leave.signal);
+  const stream = readUntil(http, request, isResult, 0, leave.signal);
   stream.done.catch(() => {});
   try {
     await deadline.within(HEAD_WAIT_MS, (signal) => {
       return Promise.race([stream.begun, once(signal, 'abort')]);
     });
-    await send(probe, headers, { id, ...declinedReplyTo(method) });
+    await send(probe, { id, ...declinedReplyTo(method) });
     const answeredAtMs = deadline.elapsed();
     const { messages } = await deadline.within(RESULT_WAIT_MS, (signal) => {
       signal.addEventListener('abort', () => leave.abort());
       return stream.done;
     });
-    if (!messages.some(isWanted)) throw new Error('the resumed stream ended without the result');
+    if (!messages.some(isResult)) throw new Error('the resumed stream ended without the result');
     return Math.max(0, Math.round(deadline.elapsed() - answeredAtMs));
   } finally {
     leave.abort();
@@ -167,20 +159,11 @@ async function answerAndResume(
 
 /** Refuses what the server asks, as a user can. */
 function declinedReplyTo(method: string): JsonObject {
-  switch (method) {
-    case 'elicitation/create':
-      return { result: { action: 'decline' } };
-    case 'roots/list':
-      return { result: { roots: [] } };
-    default:
-      return { error: { code: -1, message: 'the probe answers nothing' } };
-  }
+  if (method === 'elicitation/create') return { result: { action: 'decline' } };
+  if (method === 'roots/list') return { result: { roots: [] } };
+  return { error: { code: -1, message: 'the probe answers nothing' } };
 }
 
-function send(
-  { http, deadline }: ProbeTarget,
-  headers: Readonly<Record<string, string>>,
-  message: JsonObject,
-): Promise<void> {
+function send({ http, deadline, headers }: SessionTarget, message: JsonObject): Promise<void> {
   return deadline.within(CANCEL_WAIT_MS, () => http.sendForStatus(postOf(headers, message)));
 }

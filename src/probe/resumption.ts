@@ -2,7 +2,7 @@
 import { sleep } from '../lib/clock.ts';
 import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import type { HttpClient } from '../upstream/http/client.ts';
-import { ask, readUntilReply, replyIn, type ProbeTarget } from './ask.ts';
+import { ask, isReplyTo, readUntil, type SessionTarget } from './ask.ts';
 import type { ResumptionReport } from './report.ts';
 
 /** Not an id that the session uses. */
@@ -13,34 +13,26 @@ const MAX_ATTEMPTS = 3;
 const CONFLICT_WAIT_MS = 300;
 const MAX_CONFLICTS = 3;
 
-/**
- * Pings, and then asks for all events after the first one of the response again.
- * @param headers of a message in the session: its id, if any, and the revision
- */
-export async function tryResumption(
-  probe: ProbeTarget,
-  headers: Readonly<Record<string, string>>,
-): Promise<ResumptionReport> {
-  let found = await tryOnce(probe, headers);
+/** Pings, and then asks for all events after the first one of the response again. */
+export async function tryResumption(probe: SessionTarget): Promise<ResumptionReport> {
+  let found = await tryOnce(probe);
   for (let attempt = 2; attempt <= MAX_ATTEMPTS; attempt += 1) {
     if (found.lastEventId !== 'opened' || probe.deadline.passed) break;
-    const again = await tryOnce(probe, headers);
+    const again = await tryOnce(probe);
     if (again.lastEventId === 'replayed') found = again;
   }
   return found;
 }
 
-async function tryOnce(
-  probe: ProbeTarget,
-  headers: Readonly<Record<string, string>>,
-): Promise<ResumptionReport> {
+async function tryOnce(probe: SessionTarget): Promise<ResumptionReport> {
+  const { headers } = probe;
   try {
     const answered = await ask(probe, { id: PING_ID, method: 'ping', params: {}, headers });
     if (answered.mediaType !== 'text/event-stream') return notTried('no-events');
     const [first] = answered.eventIds;
     if (first === undefined) return notTried('not-seen');
     const resumed = { ...headers, accept: 'text/event-stream', 'last-event-id': first };
-    return { eventIds: 'seen', ...(await resume(probe, resumed)) };
+    return { eventIds: 'seen', ...(await resume({ ...probe, headers: resumed })) };
   } catch {
     return notTried('no-answer');
   }
@@ -52,14 +44,11 @@ function notTried(eventIds: ResumptionReport['eventIds']): ResumptionReport {
 
 type StreamReport = Omit<ResumptionReport, 'eventIds'>;
 
-async function resume(
-  { http, deadline }: ProbeTarget,
-  headers: Readonly<Record<string, string>>,
-): Promise<StreamReport> {
+async function resume({ http, deadline, headers }: SessionTarget): Promise<StreamReport> {
   for (let conflicts = 0; ; conflicts += 1) {
     const found = await deadline
       .within(REPLAY_WAIT_MS, (signal) => resumeOnce(http, headers, signal))
-      .catch((error: unknown) => failed(error));
+      .catch(failed);
     // The server has not yet noticed that the stream of the ping has ended.
     if (found.httpStatus !== 409 || conflicts >= MAX_CONFLICTS || deadline.passed) return found;
     await sleep(deadline, CONFLICT_WAIT_MS);
@@ -71,7 +60,8 @@ async function resumeOnce(
   headers: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<StreamReport> {
-  const reader = readUntilReply(http, { method: 'GET', headers }, PING_ID, 0, signal);
+  const isMissed = isReplyTo(PING_ID);
+  const reader = readUntil(http, { method: 'GET', headers }, isMissed, 0, signal);
   try {
     const { head, messages } = await reader.done;
     const { status: httpStatus, mediaType } = head;
@@ -79,8 +69,7 @@ async function resumeOnce(
       return { lastEventId: 'refused', httpStatus };
     }
     // A server that ignores the header opens a new stream, without the missed reply.
-    const replayed = messages.some((message) => replyIn(message, PING_ID) !== null);
-    return { lastEventId: replayed ? 'replayed' : 'opened', httpStatus };
+    return { lastEventId: messages.some(isMissed) ? 'replayed' : 'opened', httpStatus };
   } catch (error) {
     // A stream without an end proves no more than one without the reply.
     const head = reader.responseHead;
