@@ -6,14 +6,8 @@ const WORDS = [...COMMANDS, 'help', 'version'];
 
 /** Formats the script for a shell. */
 export function completionFor(shell: Shell): string {
-  switch (shell) {
-    case 'bash':
-      return bash();
-    case 'zsh':
-      return `autoload -U +X bashcompinit && bashcompinit\n${bash()}`;
-    case 'fish':
-      return fish();
-  }
+  if (shell === 'fish') return fish();
+  return shell === 'bash' ? bash() : `autoload -U +X bashcompinit && bashcompinit\n${bash()}`;
 }
 
 function bash(): string {

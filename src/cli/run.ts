@@ -33,14 +33,10 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       return print(host, keygen(command.format));
     case 'completion':
       return print(host, completionFor(command.shell));
-    case 'probe': {
-      const { probeUpstream } = await import('./probe.ts');
-      return probeUpstream(command, host);
-    }
-    case 'top': {
-      const { top } = await import('./top.ts');
-      return top(command, host);
-    }
+    case 'probe':
+      return (await import('./probe.ts')).probeUpstream(command, host);
+    case 'top':
+      return (await import('./top.ts')).top(command, host);
     case 'check':
       return (await import('./configured.ts')).printCheck(command.file, host);
     case 'serve-upstream':
@@ -58,14 +54,11 @@ function print(host: Host, text: string): ExitCode {
 /** Formats a new key. In YAML its name is quoted, since YAML reads a name of digits as a number. */
 export function keygen(format: KeyFormat, { kid, secret }: SecretKey = generateKey()): string {
   const key = Buffer.from(secret).toString('base64url');
-  switch (format) {
-    case 'yaml':
-      return `    # under seal.keys\n    - kid: "${kid}"\n      key: "${key}"\n`;
-    case 'env':
-      return `${SEAL_KEY_VARIABLE}=${kid}:${key}\n`;
-    case 'raw':
-      return `${kid}:${key}\n`;
-    case 'json':
-      return `${JSON.stringify({ kid, key })}\n`;
-  }
+  const written = {
+    yaml: `    # under seal.keys\n    - kid: "${kid}"\n      key: "${key}"`,
+    env: `${SEAL_KEY_VARIABLE}=${kid}:${key}`,
+    raw: `${kid}:${key}`,
+    json: JSON.stringify({ kid, key }),
+  };
+  return `${written[format]}\n`;
 }

@@ -9,7 +9,7 @@ import { ConfigError, type FieldPath, formatPath, lookUp, type Problem } from '.
 import { resolveReferences, type ReferenceSources } from './references.ts';
 import { validate } from './validate.ts';
 import { listenDefault } from './listen-default.ts';
-import { readSource, type Position, type Source } from './yaml-source.ts';
+import { readSource, type Source, type SourceProblem } from './yaml-source.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_SECRET_BYTES = 64 * 1024;
@@ -51,12 +51,7 @@ export function loadConfig(
  */
 export function parseConfig(text: string, file: string, sources: ReferenceSources): LoadedConfig {
   const source = readSource(text);
-  if (source.problems.length > 0) {
-    throw invalid(
-      source.problems.map(({ position, path, text }) => ({ position, line: at(path, text) })),
-      file,
-    );
-  }
+  if (source.problems.length > 0) throw invalid(source.problems, file);
   const resolved = resolveReferences(source.data ?? {}, sources);
   const data = withListen(resolved.data, listenDefault(sources.env));
   const unresolved = resolved.problems.map(({ path }) => path);
@@ -66,15 +61,12 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
   };
   const { config, problems } = validate(data, shownInstead, unresolved);
   const found = [...resolved.problems, ...(problems ?? [])];
-  if (config === null || found.length > 0) throw invalid(place(found, source), file);
+  if (config === null || found.length > 0) throw invalid(placed(found, source), file);
   const written = source.data;
   const isWritten = (path: FieldPath) => lookUp(written, path) !== undefined;
   const advice = [...adviseOn(config, isWritten, sources.env), ...adviseOnKeyFile(config)];
-  const warnings = place(advice, source).map(({ position, line }) => ({
-    position,
-    line: `warning: ${line}`,
-  }));
-  return { config, warnings: linesOf(warnings, file), isWritten, variables: resolved.variables };
+  const warnings = linesOf(placed(advice, source), file, 'warning: ');
+  return { config, warnings, isWritten, variables: resolved.variables };
 }
 
 /** A file of keys can come later, so what is wrong with it is not a problem of the configuration. */
@@ -101,33 +93,26 @@ function withListen(data: unknown, listen: string | undefined): unknown {
   return isMap && listen !== undefined ? { listen, ...data } : data;
 }
 
-interface ProblemLine {
-  readonly position: Position;
-  readonly line: string;
-}
-
-function place(problems: readonly Problem[], source: Source): ProblemLine[] {
-  return problems.map(({ path, atKey, text }) => ({
-    position: source.positionOf(path, atKey),
-    line: at(path, text),
+function placed(problems: readonly Problem[], source: Source): SourceProblem[] {
+  return problems.map((problem) => ({
+    ...problem,
+    position: source.positionOf(problem.path, problem.atKey),
   }));
 }
 
-function at(path: Problem['path'], text: string): string {
-  const field = formatPath(path);
-  return field === '' ? text : `${field}: ${text}`;
-}
-
-function invalid(problems: readonly ProblemLine[], file: string): ConfigError {
+function invalid(problems: readonly SourceProblem[], file: string): ConfigError {
   return new ConfigError('config_invalid', linesOf(problems, file));
 }
 
-function linesOf(problems: readonly ProblemLine[], file: string): string[] {
+function linesOf(problems: readonly SourceProblem[], file: string, prefix = ''): string[] {
   const ordered = problems.toSorted(
     ({ position: left }, { position: right }) =>
       left.line - right.line || left.column - right.column,
   );
-  return ordered.map(({ position, line }) => `${file}:${position.line}:${position.column} ${line}`);
+  return ordered.map(({ position: { line, column }, path, text }) => {
+    const field = path.length === 0 ? '' : `${formatPath(path)}: `;
+    return `${file}:${line}:${column} ${prefix}${field}${text}`;
+  });
 }
 
 function readConfigFile(file: string, onRead: OnRead): string {

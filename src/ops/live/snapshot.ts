@@ -161,19 +161,16 @@ function statusOf(parts: readonly LivePart[]): LivePart['status'] {
   return best?.status ?? 'not ready';
 }
 
+const SUMMED = ['circuitsOpen', 'sessions', 'running', 'parked', 'released'] as const;
+
 function sumRoutes(a: LiveRoute, b: LiveRoute): LiveRoute {
   const worse = a.isUp ? b : a;
   const tasks = { ...a.tasks };
   for (const [of, number] of Object.entries(b.tasks)) tasks[of] = (tasks[of] ?? 0) + number;
-  const add = (key: 'circuitsOpen' | 'sessions' | 'running' | 'parked' | 'released') =>
-    a[key] + b[key];
+  const sums = Object.fromEntries(SUMMED.map((key) => [key, a[key] + b[key]]));
   return {
     ...worse,
-    circuitsOpen: add('circuitsOpen'),
-    sessions: add('sessions'),
-    running: add('running'),
-    parked: add('parked'),
-    released: add('released'),
+    ...(sums as Pick<LiveRoute, (typeof SUMMED)[number]>),
     tasks,
     recent: eachSeries((one) => a.recent[one].map((value, at) => value + (b.recent[one][at] ?? 0))),
   };
