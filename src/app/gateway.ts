@@ -232,6 +232,7 @@ export async function openGateway(
         clock,
         log,
       });
+      await listener.serveLast(clock);
       // While the store and the relay are there.
       await Promise.all(latest.map(async ({ tasks }) => tasks?.close()));
       await close();

@@ -7,8 +7,9 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { AddressInfo, DropArgument } from 'node:net';
+import type { AddressInfo, DropArgument, Socket } from 'node:net';
 import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
+import { sleep, type Clock } from '../lib/clock.ts';
 import { Members } from '../lib/containers.ts';
 import type { ListenAddress } from '../lib/address.ts';
 import { listenAt, type ListenOptions } from '../lib/listen.ts';
@@ -25,6 +26,10 @@ export interface ConnectionPolicy {
   stalled(request: IncomingMessage): void;
 }
 
+/** How long a client that has just connected can take to send its request when the process stops, in ms. */
+const LAST_REQUESTS_MS = 250;
+const POLL_MS = 10;
+
 export class PublicListener {
   readonly connections: ClientConnections;
   readonly #timeouts: ClientTimeouts;
@@ -34,6 +39,8 @@ export class PublicListener {
   #count = 0;
   #serve: RequestListener = (_request, response) => void response.writeHead(503).end();
   readonly #open = new Members<ServerResponse>();
+  /** Connections that have not brought a request. */
+  readonly #silent = new Set<Socket>();
   #isStopping = false;
 
   constructor(timeouts: ClientTimeouts, policy: ConnectionPolicy) {
@@ -73,6 +80,17 @@ export class PublicListener {
     for (const response of this.#open) response.shouldKeepAlive = false;
   }
 
+  /**
+   * Takes no more connections, and serves the requests that those bring which were just opened: their clients could not know
+   * whether they have acted. Resolves when that is done, or after a moment.
+   */
+  async serveLast(clock: Clock): Promise<void> {
+    for (const server of this.#servers) server.close();
+    const untilMs = clock.elapsed() + LAST_REQUESTS_MS;
+    const isBusy = () => this.#silent.size > 0 || [...this.#open].length > 0;
+    while (isBusy() && clock.elapsed() < untilMs) await sleep(clock, POLL_MS);
+  }
+
   /** Closes all connections. */
   async close(): Promise<void> {
     const closing = this.#servers.splice(0).map(async (server) => {
@@ -107,6 +125,7 @@ export class PublicListener {
     });
     this.#limitConnections(server);
     this.connections.attach(server, (request, response) => {
+      this.#silent.delete(request.socket);
       const place = this.#open.add(response);
       response.on('close', () => place.leave());
       if (this.#isStopping) response.shouldKeepAlive = false;
@@ -133,7 +152,11 @@ export class PublicListener {
     };
     server.on('connection', (socket) => {
       count(1);
-      socket.once('close', () => count(-1));
+      this.#silent.add(socket);
+      socket.once('close', () => {
+        count(-1);
+        this.#silent.delete(socket);
+      });
     });
   }
 }
