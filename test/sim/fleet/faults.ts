@@ -149,6 +149,11 @@ export function isGentle({ kind }: PlannedFault): boolean {
   return kind === 'drain' || kind === 'store-queues-poisoned';
 }
 
+/** Whether the store is there for all others meanwhile, whatever is in its keys. */
+export function leavesStore({ kind }: PlannedFault): boolean {
+  return isEnd(kind) || kind === 'store-poisoned' || kind === 'store-queues-poisoned';
+}
+
 /** Whether it happens to a process of a server over stdio. */
 export function isOfProcess(kind: FaultKind): boolean {
   return (OF_PROCESSES as readonly FaultKind[]).includes(kind);

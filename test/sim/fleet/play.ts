@@ -11,7 +11,7 @@ import { Checker } from './checker.ts';
 import { nameOfLegacy } from './clients/legacy-plans.ts';
 import { LegacySession } from './clients/legacy-session.ts';
 import { Listening } from './clients/listener.ts';
-import { isGentle, losesData, type Moment } from './faults.ts';
+import { isGentle, leavesStore, losesData, type Moment } from './faults.ts';
 import { type History, lastCallsOf } from './history.ts';
 import {
   checkOutcomes,
@@ -183,6 +183,7 @@ class Fleet {
     checkOutcomes(this.#history, reports, this.#journal, violate);
     checkUndisturbed(this.#history, reports, this.#journal, violate);
     checkReconnects(this.#history, this.#journal, violate);
+    if (this.#history.faults.every(leavesStore)) this.#checkStore();
     const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
     const wasQuiet: Quiet = (...times) => strikes.wasQuiet(...times);
     checkBeside(this.#history, this.#journal, wasQuiet, (process) => working.has(process), violate);
@@ -204,6 +205,12 @@ class Fleet {
     const listened = streams.some((one) => one.sinceMs <= changedMs && one.endedMs > changedMs);
     if (listened) this.checker.break(3, `${caller} listens, and hears no change`);
     else this.checker.break(6, `${caller} wants to listen, and does not, when all is free`);
+  }
+
+  /** Law 6: no process says that there is no store while there is one. */
+  #checkStore(): void {
+    const line = this.#simulated.lines.find((one) => one.includes(': directory.down '));
+    if (line !== undefined) this.checker.break(6, `the store is there: ${line}`);
   }
 
   #checkLegacy(

@@ -42,6 +42,14 @@ const THEMES = {
       return [{ ...owner, ...clock }, owner];
     }),
   }),
+  /** There is garbage in keys of the store, and owners die. */
+  garbage: (history, name) => ({
+    ...plain(history, name, ['twice', 'turns', 'beside'], {}),
+    faults: [
+      ...faultsOf(name, 2, ['store-poisoned'], ['shown', 'called']),
+      faultOf(`${name}:end`, 2, ['vanish', 'kill'], ['shown', 'retried']),
+    ],
+  }),
   /** Whoever gets messages through the store finds no queue there. */
   'no queues': (history, name) => ({
     ...plain(history, name, ['twice', 'turns', 'together'], {}),
