@@ -141,15 +141,17 @@ export class SharedStream {
 
   async #open(): Promise<ListeningSession> {
     const { lease: newLease, headers, clock } = this.#options;
+    let isReplaced = false;
     const lease = await newLease(() => {
+      isReplaced = true;
       if (this.#current?.lease === lease) this.#onLost(this.#current, replaced());
     });
     const { session } = lease;
     if (!this.#over.signal.aborted) await session.openStandaloneStream(headers);
     const isOver = this.#over.signal.aborted;
-    if (isOver || this.#isWantedLater(session)) {
+    if (isOver || isReplaced || this.#isWantedLater(session)) {
       lease.giveBack(false);
-      throw isOver ? noListeners() : notNow();
+      throw isOver ? noListeners() : isReplaced ? replaced() : notNow();
     }
     const connectionNumber = (this.#connectionNumber += 1);
     const connection: ListeningSession = {

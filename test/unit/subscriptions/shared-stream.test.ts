@@ -27,7 +27,10 @@ class FakeSession implements NotifyingSession {
   changes: ChangeListener | null = null;
   answer: () => Promise<{ result: JsonObject }> = async () => ({ result: {} });
 
-  constructor(capabilities: JsonObject, canPushLater: boolean) {
+  readonly #onStreamOpening: () => void;
+
+  constructor(capabilities: JsonObject, canPushLater: boolean, onStreamOpening: () => void) {
+    this.#onStreamOpening = onStreamOpening;
     this.canPush = !canPushLater;
     this.canPushLater = canPushLater;
     this.initializeResult = {
@@ -38,7 +41,9 @@ class FakeSession implements NotifyingSession {
     };
   }
 
-  async openStandaloneStream(): Promise<void> {}
+  async openStandaloneStream(): Promise<void> {
+    this.#onStreamOpening();
+  }
   observe(listener: ChangeListener): void {
     this.changes = listener;
   }
@@ -75,6 +80,8 @@ class Stage {
   opening: Promise<void> = Promise.resolve();
   /** Whether the server has a stream, and does not open it for now. */
   isStreamDue = false;
+  /** Called while the stream of a session is being opened. */
+  onStreamOpening = () => {};
   attempts = 0;
   ended = 0;
   /** Has calls of the caller go on in another session. */
@@ -133,7 +140,9 @@ class Stage {
     this.attempts += 1;
     await this.opening;
     if (this.failsWith !== null) throw failureOf(this.failsWith);
-    const session = new FakeSession(this.capabilities, this.isStreamDue);
+    const session = new FakeSession(this.capabilities, this.isStreamDue, () =>
+      this.onStreamOpening(),
+    );
     this.sessions.push(session);
     return { session, giveBack: () => void (session.givenBack += 1) };
   }
@@ -262,6 +271,16 @@ describe('a stream that is lost', () => {
     expect([stage.sessions.length, first?.givenBack]).toEqual([2, 1]);
     expect(stage.session.asked).toEqual(['resources/subscribe test://a']);
     expect(heard.slice(1)).toEqual(['resources/updated test://a']);
+  });
+
+  // Rule changes-9.
+  test('that is replaced while its stream is being opened offers nothing, and is left', async () => {
+    const stage = new Stage();
+    const { listener, heard } = stage.listener(TOOLS);
+    stage.onStreamOpening = () => stage.replace();
+    await expect(stage.stream.join(listener)).rejects.toMatchObject({ code: 'session_gone' });
+    expect(stage.session.givenBack).toBe(1);
+    expect(heard).toEqual([]);
   });
 
   test('is tried again with growing pauses, and its listeners end after half a minute', async () => {
