@@ -7,46 +7,49 @@ import { formatDuration } from '../units.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
 import type { Problem } from './problem.ts';
 
-type SealKey = Config['seal']['keys'][number];
-
 /** Paths of health checks and scrapers. No MCP endpoint may use them. */
 const RESERVED_PATHS = new Set(['/healthz', '/livez', '/readyz', '/metrics']);
 /** Headers that have another meaning, or that clients control. */
 const NO_IDENTITY = /^(?:authorization|cookie|host|connection|origin|accept|content-.*|mcp-.*)$/i;
 
+type Problems = Iterable<Problem>;
+
 /** Checks rules between fields whose values are valid. @returns all problems */
 export function crossCheck(config: Config): Problem[] {
-  return [
-    ...checkListeners(config),
-    ...checkPaths(config),
-    ...config.routes.flatMap((route, index) => [
-      ...checkRoute(route, index, config.routes.slice(0, index)),
-      ...checkLoop(route, index, config.listen),
-      ...checkCallers(route, index, config),
-      ...checkTokenExchange(route, index, config),
-    ]),
-    ...config.seal.keys.flatMap((key, index) =>
-      checkKey(key, index, config.seal.keys.slice(0, index)),
-    ),
-    ...checkReplicas(config),
-    ...checkIdentity(config),
-    ...checkPublicUrls(config),
-    ...checkLimits(config),
-  ];
+  return [...allProblems(config)];
 }
 
-function checkListeners({ listen, admin, relay }: Config): Problem[] {
+function* allProblems(config: Config): Problems {
+  yield* checkListeners(config);
+  yield* checkPaths(config);
+  for (const [index, route] of config.routes.entries()) {
+    yield* checkUniqueness(route, index, config.routes.slice(0, index));
+    yield* checkForwardedHeaders(route.upstream, index);
+    yield* checkParking(route, index);
+    yield* checkEra(route.upstream, index);
+    yield* checkLoop(route, index, config.listen);
+    yield* checkCallers(route, index, config);
+    yield* checkTokenExchange(route, index, config);
+  }
+  yield* checkKeys(config);
+  yield* checkReplicas(config);
+  yield* checkIdentity(config);
+  yield* checkPublicUrls(config);
+  yield* checkLimits(config);
+}
+
+function* checkListeners({ listen, admin, relay }: Config): Problems {
   const listeners = [
     { name: 'listen', path: ['listen'], address: listen },
     { name: 'admin', path: ['admin'], address: admin },
     { name: 'relay.listen', path: ['relay', 'listen'], address: relay?.listen ?? null },
   ];
-  return listeners.flatMap(({ path, address }, index) => {
+  for (const [index, { path, address }] of listeners.entries()) {
     const other = listeners.slice(0, index).find((one) => collide(one.address, address));
-    if (address === null || other?.address === undefined || other.address === null) return [];
+    if (address === null || other?.address === undefined || other.address === null) continue;
     const text = `expected a port other than that of ${other.name} (${formatAddress(other.address)}), got ${formatAddress(address)}`;
-    return [{ path, text, reads: [other.path] }];
-  });
+    yield { path, text, reads: [other.path] };
+  }
 }
 
 function collide(one: ListenAddress | null, other: ListenAddress | null): boolean {
@@ -55,41 +58,36 @@ function collide(one: ListenAddress | null, other: ListenAddress | null): boolea
 }
 
 /** Checks what several replicas need: they recognise each other and each other's pointers by shared keys. */
-function checkReplicas({ relay, redis, seal }: Config): Problem[] {
-  const problems: Problem[] = [];
+function* checkReplicas({ relay, redis, seal }: Config): Problems {
   const shares = relay !== null ? 'relay' : redis !== null ? 'redis' : null;
   if (shares !== null && seal.keys.length === 0) {
     const text = `expected a key that all replicas share, since ${shares} needs one ("mrtr-gateway keygen" prints one), got none`;
-    problems.push({ path: ['seal', 'keys'], text, reads: [['relay'], ['redis']] });
+    yield { path: ['seal', 'keys'], text, reads: [['relay'], ['redis']] };
   }
-  if (relay !== null) problems.push(...checkRelay(relay, redis !== null));
-  if (redis === null) return problems;
+  if (relay !== null) yield* checkRelay(relay, redis !== null);
+  if (redis === null) return;
   if (redis.mode === 'sentinel' && redis.name === '') {
     const text = 'expected the name of the group that the Sentinels watch, got nothing';
-    problems.push({ path: ['redis', 'sentinel', 'name'], text });
+    yield { path: ['redis', 'sentinel', 'name'], text };
   }
   const problem = redisUrlProblem(redis);
-  if (problem !== null) problems.push({ path: ['redis', 'url'], text: problem });
-  return problems;
+  if (problem !== null) yield { path: ['redis', 'url'], text: problem };
 }
 
-function checkRelay(
+function* checkRelay(
   { via, listen, advertise }: NonNullable<Config['relay']>,
   hasRedis: boolean,
-): Problem[] {
+): Problems {
   if (via === 'redis') {
-    if (hasRedis) return [];
-    return [
-      { path: ['relay', 'via'], text: 'expected http, since there is no redis, got "redis"' },
-    ];
-  }
-  if (listen === null) {
+    const text = 'expected http, since there is no redis, got "redis"';
+    if (!hasRedis) yield { path: ['relay', 'via'], text };
+  } else if (listen === null) {
     const text = 'expected an address such as 127.0.0.1:8081, since relay.via is http, got nothing';
-    return [{ path: ['relay', 'listen'], text }];
+    yield { path: ['relay', 'listen'], text };
+  } else if (advertise === null && isWildcard(listen.host)) {
+    const text = `expected the URL at which other replicas reach ${formatAddress(listen)}, such as http://\${POD_IP}:${listen.port}, got nothing`;
+    yield { path: ['relay', 'advertise'], text };
   }
-  if (advertise !== null || !isWildcard(listen.host)) return [];
-  const text = `expected the URL at which other replicas reach ${formatAddress(listen)}, such as http://\${POD_IP}:${listen.port}, got nothing`;
-  return [{ path: ['relay', 'advertise'], text }];
 }
 
 function redisUrlProblem(redis: RedisOptions): string | null {
@@ -102,82 +100,60 @@ function redisUrlProblem(redis: RedisOptions): string | null {
   }
 }
 
-function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteConfig[]): Problem[] {
-  return [
-    ...checkUniqueness(route, index, earlier),
-    ...checkForwardedHeaders(route.upstream, index),
-    ...checkParking(route, index),
-    ...checkEra(route.upstream, index),
-  ];
-}
-
-function checkUniqueness(
+function* checkUniqueness(
   { id, path, publicUrl }: RouteConfig,
   index: number,
   earlier: readonly RouteConfig[],
-): Problem[] {
-  const problems: Problem[] = [];
+): Problems {
   const isPathUnique = earlier.every((other) => other.path !== path);
   const sameId = earlier.findIndex((other) => other.id === id);
   if (isPathUnique && sameId !== -1) {
-    problems.push({
-      path: ['routes', index, 'id'],
-      reads: [
-        ['routes', index, 'path'],
-        ['routes', sameId],
-      ],
-      text: `expected a unique id, got ${JSON.stringify(id)}, which routes[${sameId}] has, too`,
-    });
+    const text = `expected a unique id, got ${JSON.stringify(id)}, which routes[${sameId}] has, too`;
+    const path = ['routes', index, 'path'];
+    yield { path: ['routes', index, 'id'], text, reads: [path, ['routes', sameId]] };
   }
   const sameUrl = earlier.findIndex((other) => other.publicUrl?.href === publicUrl?.href);
   if (publicUrl !== null && sameUrl !== -1) {
     const text = `expected a unique URL, got ${JSON.stringify(publicUrl.href)}, which routes[${sameUrl}] has, too`;
-    problems.push({ path: ['routes', index, 'publicUrl'], text });
+    yield { path: ['routes', index, 'publicUrl'], text };
   }
-  return problems;
 }
 
-function checkForwardedHeaders(
+function* checkForwardedHeaders(
   { headers, forwardHeaders }: RouteConfig['upstream'],
   index: number,
-): Problem[] {
+): Problems {
   const path = ['routes', index, 'upstream'];
-  return forwardHeaders.flatMap((name, at) => {
-    if (headers[name] === undefined) return [];
+  for (const [at, name] of forwardHeaders.entries()) {
+    if (headers[name] === undefined) continue;
     const text = `expected another header, since upstream.headers sets ${name}, got ${JSON.stringify(name)}`;
-    return [{ path: [...path, 'forwardHeaders', at], text, reads: [[...path, 'headers']] }];
-  });
+    yield { path: [...path, 'forwardHeaders', at], text, reads: [[...path, 'headers']] };
+  }
 }
 
-function checkParking({ parking, continuation }: RouteConfig, index: number): Problem[] {
+function* checkParking({ parking, continuation }: RouteConfig, index: number): Problems {
   const { ttlMs, callTtlMs, release } = parking;
-  const problems: Problem[] = [];
+  const path = ['routes', index, 'parking'];
   if (ttlMs > callTtlMs) {
-    problems.push({
-      path: ['routes', index, 'parking', 'ttl'],
-      reads: [['routes', index, 'parking', 'callTtl']],
-      text: `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`,
-    });
+    const text = `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`;
+    yield { path: [...path, 'ttl'], text, reads: [[...path, 'callTtl']] };
   }
   if (release !== 'never' && !continuation.reattach) {
-    problems.push({
-      path: ['routes', index, 'parking', 'release'],
-      reads: [['routes', index, 'continuation', 'reattach']],
-      text: `expected never, since continuation.reattach is false, got ${release}`,
-    });
+    const text = `expected never, since continuation.reattach is false, got ${release}`;
+    const reads = [['routes', index, 'continuation', 'reattach']];
+    yield { path: [...path, 'release'], text, reads };
   }
-  return problems;
 }
 
-function checkEra({ era, transport }: RouteConfig['upstream'], index: number): Problem[] {
-  if (era !== 'modern' || transport !== 'http-sse') return [];
+function* checkEra({ era, transport }: RouteConfig['upstream'], index: number): Problems {
+  if (era !== 'modern' || transport !== 'http-sse') return;
   const path = ['routes', index, 'upstream'];
   const text = 'expected streamable-http or auto, since upstream.era is modern, got "http-sse"';
-  return [{ path: [...path, 'transport'], text, reads: [[...path, 'era']] }];
+  yield { path: [...path, 'transport'], text, reads: [[...path, 'era']] };
 }
 
 /** Checks that no two routes and dialects share a path, and that none takes a path that has another use. */
-function checkPaths({ routes }: Config): Problem[] {
+function* checkPaths({ routes }: Config): Problems {
   const all = routes.flatMap((route, index) => [
     { at: ['routes', index, 'path'], name: `routes[${index}]`, path: route.path },
     ...dialectPaths(route).map(([dialect, path]) => ({
@@ -186,140 +162,138 @@ function checkPaths({ routes }: Config): Problem[] {
       path,
     })),
   ]);
-  return all.flatMap(({ at, path }, index) => {
-    const problems: Problem[] = [];
+  for (const [index, { at, path }] of all.entries()) {
     if (RESERVED_PATHS.has(path) || path.startsWith('/.well-known')) {
       const text = `path ${JSON.stringify(path)} is reserved; use another, such as /mcp`;
-      problems.push({ path: at, text });
+      yield { path: at, text };
     }
     const same = all.slice(0, index).find((other) => other.path === path);
     if (same !== undefined) {
       const text = `expected a unique path, got ${JSON.stringify(path)}, which ${same.name} has, too`;
-      problems.push({ path: at, text, reads: [same.at] });
+      yield { path: at, text, reads: [same.at] };
     }
-    return problems;
-  });
+  }
 }
 
-function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Problem[] {
+function* checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Problems {
   const { url } = route.upstream;
-  if (url === null) return [];
+  if (url === null) return;
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
   const here = isLoopbackHost(listen.host) || isWildcard(listen.host);
-  if (!here || !isLoopbackHost(url.hostname) || port !== listen.port) return [];
+  if (!here || !isLoopbackHost(url.hostname) || port !== listen.port) return;
   const text = `expected the address of the legacy server, got that of the gateway itself (${formatAddress(listen)})`;
-  return [{ path: ['routes', index, 'upstream', 'url'], text, reads: [['listen']] }];
+  yield { path: ['routes', index, 'upstream', 'url'], text, reads: [['listen']] };
 }
 
 /**
  * Checks that the callers of a server over stdio can be told apart: each of them has a process, and nothing behind the
  * gateway checks credentials.
  */
-function checkCallers(
+function* checkCallers(
   { upstream, sessions, publicUrl }: RouteConfig,
   index: number,
   { listen, identity }: Config,
-): Problem[] {
-  if (upstream.process !== null && publicUrl !== null) {
+): Problems {
+  if (upstream.process === null) return;
+  if (publicUrl !== null) {
     const text =
       'expected no publicUrl, since a server over stdio (upstream.command) takes no tokens';
-    return [{ path: ['routes', index, 'publicUrl'], text }];
+    yield { path: ['routes', index, 'publicUrl'], text };
+    return;
   }
   const isOpen = !isLoopbackHost(listen.host) && identity.source === 'none';
-  if (upstream.process === null || !isOpen || sessions.scope === 'shared') return [];
+  if (!isOpen || sessions.scope === 'shared') return;
   const text = `expected shared, or an identity, since upstream.command runs a process for each caller and callers on ${formatAddress(listen)} cannot be told apart (or listen on loopback), got ${sessions.scope ?? 'nothing'}`;
-  return [{ path: ['routes', index, 'sessions', 'scope'], text }];
+  yield { path: ['routes', index, 'sessions', 'scope'], text };
 }
 
 /** Checks that tokens are exchanged where they can be: only a token that was verified is sent to be exchanged. */
-function checkTokenExchange(
+function* checkTokenExchange(
   { upstream }: RouteConfig,
   index: number,
   { identity }: Config,
-): Problem[] {
-  if (upstream.process !== null) return [];
+): Problems {
+  if (upstream.process !== null) return;
   const { authorization, tokenExchange, headers } = upstream;
   const path = ['routes', index, 'upstream'];
   if (tokenExchange === null) {
-    if (authorization !== 'exchange') return [];
+    if (authorization !== 'exchange') return;
     const text =
       'expected a map with tokenEndpoint, clientId and clientSecret, since authorization is exchange, got nothing';
-    return [{ path: [...path, 'tokenExchange'], text, reads: [[...path, 'authorization']] }];
+    yield { path: [...path, 'tokenExchange'], text, reads: [[...path, 'authorization']] };
+    return;
   }
   const reads = [[...path, 'tokenExchange']];
   if (authorization !== 'exchange') {
     const text = `expected exchange, since there is a tokenExchange, got ${authorization}`;
-    return [{ path: [...path, 'authorization'], text, reads }];
-  }
-  if (headers['authorization'] !== undefined) {
+    yield { path: [...path, 'authorization'], text, reads };
+  } else if (headers['authorization'] !== undefined) {
     const text = 'expected no Authorization, since tokenExchange sets it';
-    return [{ path: [...path, 'headers'], text, reads }];
+    yield { path: [...path, 'headers'], text, reads };
+  } else if (identity.source !== 'jwt') {
+    const text = 'expected identity.source: jwt, since only verified tokens are exchanged';
+    yield { path: [...path, 'tokenExchange'], text, reads: [['identity']] };
   }
-  if (identity.source === 'jwt') return [];
-  const text = 'expected identity.source: jwt, since only verified tokens are exchanged';
-  return [{ path: [...path, 'tokenExchange'], text, reads: [['identity']] }];
 }
 
-function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKey[]): Problem[] {
-  const problems: Problem[] = [];
-  if (earlier.some((other) => other.kid === kid)) {
-    const text = 'expected a unique kid, got that of an earlier key';
-    problems.push({ path: ['seal', 'keys', index, 'kid'], text });
+function* checkKeys({ seal: { keys } }: Config): Problems {
+  for (const [index, { kid, key }] of keys.entries()) {
+    const earlier = keys.slice(0, index);
+    const path = ['seal', 'keys', index];
+    if (earlier.some((other) => other.kid === kid)) {
+      yield { path: [...path, 'kid'], text: 'expected a unique kid, got that of an earlier key' };
+    }
+    const bytes = Buffer.from(key, 'base64url');
+    if (earlier.some((other) => Buffer.from(other.key, 'base64url').equals(bytes))) {
+      const text =
+        'expected a new key ("mrtr-gateway keygen" prints one), got the bytes of an earlier one';
+      yield { path: [...path, 'key'], text };
+    }
   }
-  const bytes = Buffer.from(key, 'base64url');
-  if (earlier.some((other) => Buffer.from(other.key, 'base64url').equals(bytes))) {
-    const text =
-      'expected a new key ("mrtr-gateway keygen" prints one), got the bytes of an earlier one';
-    problems.push({ path: ['seal', 'keys', index, 'key'], text });
-  }
-  return problems;
 }
 
 /** Checks that the tokens of clients, which are for the server, reach it, and that one document names the resource. */
-function checkPublicUrls({ identity, routes }: Config): Problem[] {
+function* checkPublicUrls({ identity, routes }: Config): Problems {
   const isOwn = identity.source === 'jwt' && identity.resourceMetadata !== null;
-  return routes.flatMap(({ publicUrl, upstream: { authorization, headers } }, index) => {
+  for (const [index, { publicUrl, upstream }] of routes.entries()) {
+    const { authorization, headers } = upstream;
     const strips = authorization !== 'forward' || headers['authorization'] !== undefined;
     const reason = isOwn
       ? 'identity.resourceMetadata names the gateway as the protected resource'
       : 'the server does not get the tokens of clients (upstream.authorization, upstream.headers)';
-    if (publicUrl === null || !(isOwn || strips)) return [];
+    if (publicUrl === null || !(isOwn || strips)) continue;
     const text = `expected no publicUrl, since ${reason}, got ${JSON.stringify(publicUrl.href)}`;
-    return [{ path: ['routes', index, 'publicUrl'], text }];
-  });
+    yield { path: ['routes', index, 'publicUrl'], text };
+  }
 }
 
-function checkIdentity({ identity, routes }: Config): Problem[] {
-  if (identity.source === 'none') return [];
+function* checkIdentity({ identity, routes }: Config): Problems {
   if (identity.source === 'jwt') {
     const { resource } = identity.resourceMetadata ?? {};
     const paths = routes.map(({ path }) => path);
     const isClear = resource === undefined || paths.length === 1;
-    if (isClear || namedRoute(resource, paths) !== null) return [];
+    if (isClear || namedRoute(resource, paths) !== null) return;
     const text = `expected a URL that ends with the path of a route (${paths.slice(0, 3).join(', ')}), got ${JSON.stringify(resource)}`;
-    return [{ path: ['identity', 'resourceMetadata', 'resource'], text, reads: [['routes']] }];
+    yield { path: ['identity', 'resourceMetadata', 'resource'], text, reads: [['routes']] };
   }
-  const problems: Problem[] = [];
+  if (identity.source !== 'header') return;
+  const path = ['identity', 'header'];
   const at = identity.credentialHeaders.indexOf(identity.header.toLowerCase());
   if (at >= 0) {
     const text = 'expected a header other than identity.header, which names the principal';
-    problems.push({
-      path: ['identity', 'credentialHeaders', at],
-      text,
-      reads: [['identity', 'header']],
-    });
+    yield { path: ['identity', 'credentialHeaders', at], text, reads: [path] };
   }
-  if (!NO_IDENTITY.test(identity.header)) return problems;
+  if (!NO_IDENTITY.test(identity.header)) return;
   const text = `expected a header that only a trusted proxy sets, got ${JSON.stringify(identity.header)}`;
-  return [...problems, { path: ['identity', 'header'], text }];
+  yield { path, text };
 }
 
-function checkLimits({ limits }: Config): Problem[] {
+function* checkLimits({ limits }: Config): Problems {
   const { maxParkedCalls, maxParkedCallsPerPrincipal } = limits;
-  if (maxParkedCallsPerPrincipal <= maxParkedCalls) return [];
+  if (maxParkedCallsPerPrincipal <= maxParkedCalls) return;
   const text = `expected at most limits.maxParkedCalls (${maxParkedCalls}), got ${maxParkedCallsPerPrincipal}`;
   const reads = [['limits', 'maxParkedCalls']];
-  return [{ path: ['limits', 'maxParkedCallsPerPrincipal'], text, reads }];
+  yield { path: ['limits', 'maxParkedCallsPerPrincipal'], text, reads };
 }
 
 function isWildcard(host: string): boolean {
