@@ -179,11 +179,9 @@ function probeCommand(words: Words, headerLines: readonly string[], env: Environ
   if (upstream === undefined) throw new UsageError('"probe" needs a URL: mrtr-gateway probe URL');
   if (url !== undefined && url !== upstream)
     throw new UsageError('a URL cannot be combined with --stdio');
-  if (headerLines.length > 0 && url === undefined) {
-    throw new UsageError('--header cannot be combined with --stdio');
-  }
-  if (given.has('call') && url === undefined) {
-    throw new UsageError('--call cannot be combined with --stdio');
+  for (const flag of url === undefined ? ['header', 'call'] : []) {
+    if (!given.has(flag) && !words.lists.has(flag)) continue;
+    throw new UsageError(`--${flag} cannot be combined with --stdio`);
   }
   refuseOperands(others);
   const timeoutMs = parseDuration(given.get('timeout') ?? PROBE_TIMEOUT_MS.usual) ?? 0;

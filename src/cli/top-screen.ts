@@ -42,8 +42,7 @@ export function screenOf(snapshot: LiveSnapshot, screen: Screen): string[] {
 
 function headOf(snapshot: LiveSnapshot): ScreenLine[] {
   const { routes, allCalls, missing, processes } = snapshot;
-  const sum = (values: (route: LiveRoute) => number) =>
-    routes.reduce((total, route) => total + values(route), 0);
+  const sum = (values: (route: LiveRoute) => number) => totalOf(routes.map(values));
   const ended = (name: Series) => sum(({ recent }) => totalOf(recent[name]));
   const down = routes.filter(isDown).length;
   const now = [
@@ -53,9 +52,7 @@ function headOf(snapshot: LiveSnapshot): ScreenLine[] {
     `${down} servers down`,
     `${processes.length} processes`,
   ];
-  const recent = (['succeeded', 'failed', 'abandoned', 'stopped', 'refused'] as const).map(
-    (name) => `${ended(name)} ${name}`,
-  );
+  const recent = [...ENDS, 'refused' as const].map((name) => `${ended(name)} ${name}`);
   const times = `people ${duration(ended('peopleMs'))}, servers ${duration(ended('serverMs'))}`;
   const title = `mrtr-gateway ${shownName(snapshot.version)}: ${snapshot.status}`;
   return [
@@ -136,18 +133,14 @@ function waitsFor({ kinds, state, isTask }: LiveCall): string {
   return isTask ? `${what} (task)` : what;
 }
 
+/** How a call can end. */
+const ENDS = ['succeeded', 'failed', 'abandoned', 'stopped'] as const;
 const BARS = ' ▁▂▃▄▅▆▇█';
 
 /** Plots how many calls ended, one character for each bar. */
 function plotOf(routes: readonly LiveRoute[]): string {
   const sums = Array.from({ length: BUCKETS }, (_, at) =>
-    routes.reduce((sum, { recent }) => {
-      const { succeeded, failed, abandoned, stopped } = recent;
-      return [succeeded, failed, abandoned, stopped].reduce(
-        (all, one) => all + (one[at] ?? 0),
-        sum,
-      );
-    }, 0),
+    totalOf(routes.flatMap(({ recent }) => ENDS.map((name) => recent[name][at] ?? 0))),
   );
   const most = Math.max(1, ...sums);
   return sums.map((value) => BARS[Math.ceil((value / most) * (BARS.length - 1))]).join('');

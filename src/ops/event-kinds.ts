@@ -1,6 +1,8 @@
 /** What the log knows of an event: how serious it is, its fields, and what it means, for people. */
 
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
+/** From the least severe one on. */
+export const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
+export type LogLevel = (typeof LEVELS)[number];
 
 export interface OfRoute {
   readonly route: string;

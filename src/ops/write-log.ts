@@ -1,6 +1,6 @@
 /** Writes the log: one line for each event, of JSON or of text for people. */
 import { escapeUnseen, isPlainText } from '../lib/shown-text.ts';
-import type { LogLevel } from './event-kinds.ts';
+import { LEVELS, type LogLevel } from './event-kinds.ts';
 import { EVENTS, type Log, type LogEvent } from './log.ts';
 
 /** `writableLength`: what its reader has not taken, in bytes. */
@@ -20,16 +20,6 @@ const MAX_FIELD_CHARACTERS = 256;
 /** What says what to do is not cut off. */
 const MAX_PROBLEM_CHARACTERS = 1_024;
 
-/** What is above what. */
-const SEVERITIES: Readonly<Record<LogLevel, number>> = {
-  trace: 10,
-  debug: 20,
-  info: 30,
-  warn: 40,
-  error: 50,
-  fatal: 60,
-};
-
 /** Creates a log. Text fields are truncated, and characters that are not seen where they stand are escaped. */
 export function createLog({
   format,
@@ -41,7 +31,7 @@ export function createLog({
   let { level } = options;
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
-  const takes = (name: LogEvent) => SEVERITIES[EVENTS[name].level] >= SEVERITIES[level];
+  const takes = (name: LogEvent) => LEVELS.indexOf(EVENTS[name].level) >= LEVELS.indexOf(level);
   const write = (name: LogEvent, fields: object) => {
     const line: Line = { level: EVENTS[name].level, time: timeNow(), event: name };
     const all = worker === undefined ? fields : { worker, ...fields };

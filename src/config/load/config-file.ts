@@ -23,8 +23,7 @@ export class ConfigFile {
   readonly #clock: Clock;
   /** Digests of all files that were read last, since they can contain secrets; `null` for one that could not be read. */
   #read: ReadonlyMap<string, string | null> = new Map();
-  #variables: ReadonlySet<string> = new Set();
-  #isWritten: LoadedConfig['isWritten'] = () => false;
+  #loaded: LoadedConfig | null = null;
   #watchers: readonly FSWatcher[] = [];
   #timer: Timer | null = null;
   #poll: Timer | null = null;
@@ -42,20 +41,18 @@ export class ConfigFile {
     const read = new Map<string, string | null>();
     this.#read = read;
     const onRead = (file: string, text: string | null) => void read.set(file, digestOf(text));
-    const { config, variables, isWritten } = loadConfig(this.#file, this.#env, onRead);
-    this.#variables = variables;
-    this.#isWritten = isWritten;
-    return config;
+    this.#loaded = loadConfig(this.#file, this.#env, onRead);
+    return this.#loaded.config;
   }
 
   /** The names of the environment variables that the file referred to when it was loaded last. */
   get variables(): ReadonlySet<string> {
-    return this.#variables;
+    return this.#loaded?.variables ?? new Set();
   }
 
   /** Tells whether the file had a value for a field when it was loaded last. */
   isWritten(path: FieldPath): boolean {
-    return this.#isWritten(path);
+    return this.#loaded?.isWritten(path) ?? false;
   }
 
   /** Calls the listener each time that a file has another content than when it was loaded. */

@@ -48,14 +48,13 @@ function allowReferences(node: SchemaNode, path: FieldPath = []): SchemaNode {
   const { properties, items, additionalProperties, oneOf } = node;
   if (oneOf !== undefined)
     return { ...node, oneOf: oneOf.map((each) => allowReferences(each, path)) };
-  if (properties !== undefined || items !== undefined || typeof additionalProperties === 'object') {
+  const further = typeof additionalProperties === 'object' ? additionalProperties : undefined;
+  if (properties ?? items ?? further) {
     return {
       ...node,
-      ...(properties === undefined ? {} : { properties: allowInMembers(properties, path) }),
-      ...(items === undefined ? {} : { items: allowReferences(items, [...path, 0]) }),
-      ...(typeof additionalProperties === 'object'
-        ? { additionalProperties: allowReferences(additionalProperties, [...path, '*']) }
-        : {}),
+      ...(properties && { properties: allowInMembers(properties, path) }),
+      ...(items && { items: allowReferences(items, [...path, 0]) }),
+      ...(further && { additionalProperties: allowReferences(further, [...path, '*']) }),
     };
   }
   if (node.const !== undefined) return node;
