@@ -4,10 +4,12 @@
  */
 import { CONVERSATIONS, type Stage } from './network/conversations.ts';
 import { PROCESS_CONVERSATIONS } from './processes/conversations.ts';
+import { FORK_CONVERSATIONS } from './processes/fork-conversations.ts';
+import { FORKED_PROGRAMS, type ForkedProgramName } from './processes/forked-programs.ts';
 import { PROGRAMS, type ProgramName } from './processes/programs.ts';
 
 const [where, seed = '1', order] = process.argv.slice(2);
-const ALL = { ...CONVERSATIONS, ...PROCESS_CONVERSATIONS };
+const ALL = { ...CONVERSATIONS, ...PROCESS_CONVERSATIONS, ...FORK_CONVERSATIONS };
 
 async function inKernel(): Promise<void> {
   const seen: Record<string, string[]> = {};
@@ -21,6 +23,7 @@ async function inModel(): Promise<void> {
   const { Simulation } = await import('./engine/simulation.ts');
   await import('./engine/pins.ts');
   await import('./network/tcp-model.ts');
+  const { forks } = await import('./processes/fork-model.ts');
   const { processes } = await import('./processes/process-model.ts');
   const { runInShell } = await import('./processes/shell.ts');
   setImmediate(() => {
@@ -32,6 +35,7 @@ async function inModel(): Promise<void> {
       simulated.run(() => {
         processes().run = (start) =>
           runInShell(start, (_command, [, name = '']) => PROGRAMS[name as ProgramName]);
+        forks().program = (self) => FORKED_PROGRAMS[self.args[0] as ForkedProgramName](self);
         return talk(stage((seen[title] = []), (ms) => simulated.sleep(ms)));
       });
       digests[title] = simulated.digest();

@@ -16,6 +16,8 @@ export interface Kept {
 const USUAL = {
   isCalm: true,
   relay: 'http',
+  workers: 1,
+  hasStore: true,
   faults: [],
   listeners: [],
   legacy: [],

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { CONVERSATIONS } from './network/conversations.ts';
 import { PROCESS_CONVERSATIONS } from './processes/conversations.ts';
+import { FORK_CONVERSATIONS } from './processes/fork-conversations.ts';
 
 interface Result {
   readonly seen: Record<string, string[]>;
@@ -37,7 +38,7 @@ describe('the network of the simulation', () => {
     for (const seed of SEEDS) models.push(await talk(['model', seed]));
   });
 
-  test.each(Object.keys({ ...CONVERSATIONS, ...PROCESS_CONVERSATIONS }))(
+  test.each(Object.keys({ ...CONVERSATIONS, ...PROCESS_CONVERSATIONS, ...FORK_CONVERSATIONS }))(
     'as in the kernel: %s',
     (title) => {
       const expected = byEnd(kernel.seen[title]);

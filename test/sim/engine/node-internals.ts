@@ -83,7 +83,7 @@ interface Internals {
       new (type: number): Handle;
       readonly prototype: Record<string, unknown> & { close(callback?: () => void): void };
     };
-    readonly constants: { readonly SOCKET: number };
+    readonly constants: { readonly SOCKET: number; readonly UV_TCP_REUSEPORT: number };
   };
   readonly pipes: { readonly Pipe: { readonly prototype: Record<string, unknown> } };
   readonly processes: { readonly Process: { readonly prototype: Record<string, unknown> } };

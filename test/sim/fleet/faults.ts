@@ -43,10 +43,13 @@ const OF_PROCESSES = [
   'process-writes-garbage',
   'process-writes-errors',
 ] as const;
+/** What happens to a worker of a gateway. */
+const OF_WORKERS = ['worker-dies', 'worker-hangs'] as const;
 /** What happens where a history has that theme. */
 type OfThemes = 'store-queues-poisoned';
 const FAULTS = [...OF_REPLICAS, ...OF_LINKS, ...OF_STORE] as const;
-export type FaultKind = (typeof FAULTS)[number] | (typeof OF_PROCESSES)[number] | OfThemes;
+export type FaultKind =
+  (typeof FAULTS)[number] | (typeof OF_PROCESSES)[number] | (typeof OF_WORKERS)[number] | OfThemes;
 type Some<Item> = readonly [Item, ...Item[]];
 const PARTS = ['redis', 'server', 'client', 'replica'] as const;
 
@@ -120,6 +123,11 @@ export function faultsOf(
   return replicas > 1 ? faults : faults.filter(({ kind }) => !isEnd(kind));
 }
 
+/** @returns a fault of a worker */
+export function workerFaultOf(name: string, id: number, latestNth: number): PlannedFault {
+  return faultOf(name, id, OF_WORKERS, latestNth);
+}
+
 function faultOf(
   name: string,
   id: number,
@@ -157,6 +165,11 @@ export function leavesStore({ kind }: PlannedFault): boolean {
 /** Whether it happens to a process of a server over stdio. */
 export function isOfProcess(kind: FaultKind): boolean {
   return (OF_PROCESSES as readonly FaultKind[]).includes(kind);
+}
+
+/** Whether it happens to a worker. */
+export function isOfWorker(kind: FaultKind): boolean {
+  return (OF_WORKERS as readonly FaultKind[]).includes(kind);
 }
 
 /** Whether the store may have lost what it had acknowledged. */

@@ -9,6 +9,7 @@ import { type GatewaySettings, settingsOf, simplerSettings } from './settings.ts
 import { type ServerTraits, simplerServers, traitsOf } from './servers/traits.ts';
 import { TOOLS, type Tool } from './servers/tools.ts';
 import { withTheme } from './themes.ts';
+import { withWorkers } from './worker-plans.ts';
 
 export interface PlannedCall {
   readonly id: number;
@@ -35,6 +36,10 @@ export interface History {
   readonly isCalm: boolean;
   /** How replicas reach each other. */
   readonly relay: 'http' | 'redis';
+  /** How many processes a gateway has for its clients. */
+  readonly workers: number;
+  /** Whether there is a Redis. Only the workers of one gateway do without. */
+  readonly hasStore: boolean;
   readonly gateway: GatewaySettings;
   readonly server: ServerTraits;
   /** The callers that listen to changes of the tools. */
@@ -129,6 +134,8 @@ export function historyOf(
     replicas,
     isCalm: false,
     relay: choose(`${name}:relay`, ['http', 'http', 'redis']),
+    workers: 1,
+    hasStore: true,
     gateway,
     server,
     listeners: choose(`${name}:listeners`, LISTENERS),
@@ -139,7 +146,7 @@ export function historyOf(
       ({ kind }) => gateway.identity === 'none' || kind !== 'clock',
     ),
   };
-  return size === 'short' && most > 2 ? withTheme(drawn) : drawn;
+  return size === 'short' && most > 2 ? withTheme(withWorkers(drawn)) : drawn;
 }
 
 /** Whose question it is cannot be told if it names no call, and its tool does not wait for the answer. */
@@ -221,6 +228,7 @@ function simplifications({ calls, faults, server, gateway, legacy }: History): S
     ...simplerLegacy(legacy).map((simpler) => (from: History) => {
       return from.legacy === legacy ? { ...from, legacy: simpler } : null;
     }),
+    (from) => (from.workers === 1 ? null : { ...from, workers: 1, hasStore: true }),
     (from) => (from.relay === 'http' ? null : { ...from, relay: 'http' }),
     ...simplerSettings(gateway).map((simpler) => (from: History) => {
       return from.gateway === gateway ? { ...from, gateway: simpler } : null;

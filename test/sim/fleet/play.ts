@@ -21,7 +21,7 @@ import {
   isAboutToListen,
 } from './outcomes.ts';
 import { checkSession } from './legacy-outcomes.ts';
-import { emptyPool, PORTS, Replica } from './replicas.ts';
+import { emptyPool, forkWorkers, PORTS, Replica } from './replicas.ts';
 import { Journal } from './servers/journal.ts';
 import { startServer } from './servers/listener.ts';
 import { issueTokens, startIssuer } from './tokens.ts';
@@ -60,11 +60,14 @@ export function play(history: History): Played {
   const simulated = new Simulation(String(history.seed), { isCalm: history.isCalm });
   const fleet = new Fleet(simulated, history);
   const { violations } = fleet.checker;
+  const onExit = new Set(process.listeners('exit'));
   try {
     simulated.run(() => fleet.play());
   } catch (error) {
     violations.push(`law 0: ${error instanceof Error ? error.stack : String(error)}`);
   }
+  // The primary of a gateway that was killed has left them.
+  for (const left of process.listeners('exit')) if (!onExit.has(left)) process.off('exit', left);
   violations.push(...simulated.crashes.map((crash) => `law 0: ${crash}`));
   return { violations, story: fleet.story, digest: simulated.digest(), log: simulated.lines };
 }
@@ -105,6 +108,7 @@ class Fleet {
     const takesTokens = gateway.identity === 'jwt-forwarded';
     const options = { traits, takesTokens, journal: this.#journal, workMs };
     const server = simulated.as('server', () => startAny(options));
+    forkWorkers();
     for (const replica of this.#replicas) await replica.start();
     this.#beginMs = simulated.nowMs;
     const tell = (what: string) => this.#tell(what);
@@ -184,7 +188,8 @@ class Fleet {
     checkUndisturbed(this.#history, reports, this.#journal, violate);
     checkReconnects(this.#history, this.#journal, violate);
     if (this.#history.faults.every(leavesStore)) this.#checkStore();
-    const working = new Set(this.#replicas.filter(({ isUp }) => isUp).map(({ name }) => name));
+    const up = this.#replicas.filter(({ isUp }) => isUp);
+    const working = new Set(up.flatMap((replica) => replica.processes));
     const wasQuiet: Quiet = (...times) => strikes.wasQuiet(...times);
     checkBeside(this.#history, this.#journal, wasQuiet, (process) => working.has(process), violate);
     // What reaches a process that is frozen or cut off can be lost between two readers of a stream.
@@ -237,6 +242,8 @@ class Fleet {
     for (const replica of open) {
       const { name } = replica;
       if (!closed.has(replica)) this.checker.break(7, `${name} does not close`);
+      const [, ...workers] = replica.processes;
+      if (workers.length > 0) this.checker.break(7, `${name} has closed, and ${workers[0]} lives`);
       const handles = network().handlesOf(name);
       if (handles > 0) this.checker.break(7, `${name} has closed, and has ${handles} handles`);
       const timers = this.#simulated.timersOf(name) + replica.timers;

@@ -1,14 +1,17 @@
 /** Real gateways in the simulation: places where one process runs after the other. */
 import { startGateway, type Gateway } from '../../../src/app/gateway.ts';
+import { startWorkers } from '../../../src/workers/primary.ts';
 import { parseConfig } from '../../../src/config/load/load.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { fewRandomBytes } from '../../../src/lib/crypto.ts';
 import { loadJose } from '../../../src/identity/key-set.ts';
 import type { Log } from '../../../src/ops/log.ts';
 import { simulation } from '../engine/simulation.ts';
+import { forks } from '../processes/fork-model.ts';
 import { processAt } from '../network/places.ts';
 import { DIALECT_PATHS } from './clients/dialects.ts';
 import type { History } from './history.ts';
+import { runWorker } from './workers.ts';
 import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
 import '@fastify/http-proxy';
@@ -20,7 +23,10 @@ import '../../../src/replicas/relay/redis-relay.ts';
 await loadJose();
 
 export const PORTS = { upstream: 3_000, issuer: 3_001, redis: 6_379 } as const;
-type ReplicaOptions = Pick<History, 'relay' | 'server' | 'gateway' | 'calls'>;
+type ReplicaOptions = Pick<
+  History,
+  'relay' | 'server' | 'gateway' | 'calls' | 'workers' | 'hasStore'
+>;
 
 const POOL_BYTES = 4_096;
 const FIRST_PLACE = 'A'.charCodeAt(0);
@@ -32,7 +38,9 @@ const TOKENS = {
   jwks: { url: `http://127.0.0.1:${PORTS.issuer}/keys` },
 };
 
-function settings({ relay, server: { transport }, gateway, calls }: ReplicaOptions): string {
+function settings(options: ReplicaOptions): string {
+  const { relay, gateway, calls, workers, hasStore } = options;
+  const { transport } = options.server;
   const { identity, concurrency, release, maxParked, maxSessions, pingInterval } = gateway;
   const path = transport === 'http-sse' ? 'sse' : 'mcp';
   return JSON.stringify({
@@ -75,8 +83,11 @@ function settings({ relay, server: { transport }, gateway, calls }: ReplicaOptio
         maxParkedCallsPerPrincipal: maxParked,
       }),
     },
-    relay: relay === 'redis' ? { via: 'redis' } : { listen: '127.0.0.1:0' },
-    redis: { url: `redis://127.0.0.1:${PORTS.redis}` },
+    // The primary of several workers passes connections of other gateways on, which no process of the simulation can.
+    ...((workers === 1 || hasStore) && {
+      relay: relay === 'redis' || workers > 1 ? { via: 'redis' } : { listen: '127.0.0.1:0' },
+    }),
+    ...(hasStore && { redis: { url: `redis://127.0.0.1:${PORTS.redis}` } }),
   });
 }
 
@@ -106,6 +117,16 @@ export class Replica {
     return this.name === '' || simulation().isDead(this.name);
   }
 
+  /** The processes that run here: the one that was started, and its workers. */
+  get processes(): string[] {
+    return [
+      this.name,
+      ...forks()
+        .childrenOf(this.name)
+        .map(({ name }) => name),
+    ];
+  }
+
   /** Starts a process here. */
   async start(): Promise<void> {
     this.#starts++;
@@ -119,7 +140,10 @@ export class Replica {
       readSecret: () => '',
     });
     const options = { log: logOf(name), clock: clockOf(name, timers) };
-    const gateway = await simulation().as(name, () => startGateway(config, options));
+    const { workers } = this.#options;
+    const gateway = await simulation().as(name, () =>
+      workers === 1 ? startGateway(config, options) : startWorkers(config, workers, options),
+    );
     if (this.name !== name) return;
     this.#gateway = gateway;
     this.port = Number(new URL(gateway.url).port);
@@ -144,6 +168,11 @@ export class Replica {
   get timers(): number {
     return this.#timers.size;
   }
+}
+
+/** From now on each forked process is a worker. */
+export function forkWorkers(): void {
+  forks().program = (self) => runWorker(self, logOf(self.name), clockOf(self.name, new Set()));
 }
 
 /** Empties the pool of random bytes that all gateways share: what is left of it is from the simulation before. */

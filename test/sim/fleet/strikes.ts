@@ -5,8 +5,9 @@ import { EVERYWHERE } from '../network/links.ts';
 import { placeOf } from '../network/places.ts';
 import { network } from '../network/tcp-model.ts';
 import type { RedisModel } from '../store/redis-model.ts';
-import { processes } from '../processes/process-model.ts';
-import { isEnd, isOfProcess, type Moment, type PlannedFault } from './faults.ts';
+import { forks } from '../processes/fork-model.ts';
+import { type Group, processes } from '../processes/process-model.ts';
+import { isEnd, isOfProcess, isOfWorker, type Moment, type PlannedFault } from './faults.ts';
 import { strikeProcess } from './process-strikes.ts';
 import type { Replica } from './replicas.ts';
 
@@ -94,9 +95,10 @@ export class Strikes {
     if (fault.kind.startsWith('store-')) this.#strikeStore(fault);
     else if (replica === null) return;
     else if (isOfProcess(fault.kind)) this.#strikeProcess(fault, replica);
+    else if (isOfWorker(fault.kind)) this.#strikeWorker(fault, replica);
     else if (isEnd(fault.kind)) this.#endReplica(fault, replica);
     else if (fault.kind === 'freeze') this.#freeze(fault, replica);
-    else if (fault.kind === 'clock') this.#stepClock(fault, replica.name);
+    else if (fault.kind === 'clock') this.#stepClock(fault, ...replica.processes);
     else this.#strikeLink(fault, replica.place);
   }
 
@@ -117,10 +119,13 @@ export class Strikes {
       for (const [from, to] of bothWays(place, EVERYWHERE)) links.cut(from, to);
     }
     const gone = () => {
-      simulation().kill(name);
+      const running = replica.processes;
       // The machine is gone, with all that runs there.
-      if (kind === 'vanish')
-        for (const group of processes().childrenOf(name)) group.signal('SIGKILL');
+      if (kind === 'vanish') {
+        for (const forked of forks().childrenOf(name)) forked.signal('SIGKILL');
+        for (const group of startedBy(running)) group.signal('SIGKILL');
+      }
+      simulation().kill(name);
       this.#note();
       if (restartMs === null) return;
       simulation().after(restartMs, () => this.#restart(fault, replica), FAULTS);
@@ -140,25 +145,38 @@ export class Strikes {
     replica.start().catch(() => {});
   }
 
-  #freeze({ forMs }: PlannedFault, { name, place }: Replica): void {
-    this.#parts.tell(`freeze: ${name} for ${forMs} ms`);
-    simulation().freeze(name);
+  #freeze({ forMs }: PlannedFault, { place, processes: frozen }: Replica): void {
+    const names = frozen.join(', ');
+    this.#parts.tell(`freeze: ${names} for ${forMs} ms`);
+    for (const name of frozen) simulation().freeze(name);
     this.#endAfter(forMs, place, () => {
-      this.#parts.tell(`${name} goes on`);
-      simulation().thaw(name);
+      this.#parts.tell(`${names} goes on`);
+      for (const name of frozen) simulation().thaw(name);
     });
   }
 
-  #stepClock({ id }: PlannedFault, name: string): void {
+  /** Strikes one of the processes that serve the clients of a gateway. */
+  #strikeWorker({ id, kind, forMs }: PlannedFault, { name, place }: Replica): void {
+    const workers = forks().childrenOf(name);
+    const struck = workers[this.#below(id, 'worker', workers.length)];
+    if (struck === undefined) return;
+    this.#parts.tell(`${kind}: ${struck.name}`);
+    this.#note();
+    if (kind === 'worker-dies') return struck.signal('SIGKILL');
+    simulation().freeze(struck.name);
+    this.#endAfter(forMs, place, () => simulation().thaw(struck.name));
+  }
+
+  #stepClock({ id }: PlannedFault, ...names: readonly string[]): void {
     const stepMs = CLOCK_STEPS_MS[this.#below(id, 'how far', CLOCK_STEPS_MS.length)] ?? 0;
     const aheadMs = this.#below(id, 'step', 2) === 0 ? stepMs : -stepMs;
-    this.#parts.tell(`clock: ${name} ${aheadMs} ms`);
-    simulation().setClockAhead(name, aheadMs);
+    this.#parts.tell(`clock: ${names.join(', ')} ${aheadMs} ms`);
+    for (const name of names) simulation().setClockAhead(name, aheadMs);
   }
 
   /** Strikes one of the processes that a gateway has started. */
-  #strikeProcess({ id, kind, forMs }: PlannedFault, { name, place }: Replica): void {
-    const started = processes().childrenOf(name);
+  #strikeProcess({ id, kind, forMs }: PlannedFault, { place, processes: running }: Replica): void {
+    const started = startedBy(running);
     const struck = started[this.#below(id, 'process', started.length)];
     if (struck === undefined) return;
     this.#parts.tell(`${kind}: ${struck.main.name}`);
@@ -252,6 +270,11 @@ export class Strikes {
   #below(id: number, why: string, end: number): number {
     return below(`${this.#seed}:fault:${id}:${why}`, Math.max(1, end));
   }
+}
+
+/** The processes of servers over stdio that these have started. */
+function startedBy(running: readonly string[]): Group[] {
+  return running.flatMap((name) => processes().childrenOf(name));
 }
 
 function bothWays(here: string, there: string): [[string, string], [string, string]] {

@@ -150,7 +150,7 @@ function plain(
   }));
   return {
     ...history,
-    ...{ replicas: 3, calls, faults: [], legacy: [], listeners: [] },
+    ...{ replicas: 3, workers: 1, hasStore: true, calls, faults: [], legacy: [], listeners: [] },
     ...{ gateway: USUAL_SETTINGS, server: PLAIN_SERVER },
   };
 }

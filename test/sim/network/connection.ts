@@ -37,6 +37,8 @@ export class Connection {
   peer: Connection | null = null;
   isReading = false;
   isClosed = false;
+  /** Of one that listens: whether others may listen at its port. */
+  sharesPort = false;
   /** Whether it is a pipe: who writes to one sees at once that nobody reads it any more. */
   readonly isPipe: boolean;
   /** Whether the other end has ended: `told` when the reader knows. */

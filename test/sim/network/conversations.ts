@@ -64,7 +64,30 @@ function request(serve: http.RequestListener): Conversation {
   };
 }
 
+/** Listens at a port, as one of several processes if it `shares` it. @returns the port, or the code of an error */
+function listenAt(server: net.Server, port: number, reusePort: boolean): Promise<number | string> {
+  return new Promise((resolve) => {
+    server.once('error', ({ code = '' }: NodeJS.ErrnoException) => resolve(code));
+    server.listen({ port, host: '127.0.0.1', reusePort }, () => {
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
 export const CONVERSATIONS: Readonly<Record<string, Conversation>> = {
+  'several listen at one port if each of them says so': async ({ note, wait }) => {
+    const [first, second, third] = [net.createServer(), net.createServer(), net.createServer()];
+    const port = Number(await listenAt(first, 0, true));
+    note('second', (await listenAt(second, port, true)) === port);
+    note('third', await listenAt(third, port, false));
+    const served = [first, second].map((server) => once(server, 'connection'));
+    const client = net.connect(port, '127.0.0.1');
+    const [socket] = (await Promise.race(served)) as [Socket];
+    note('is served');
+    for (const end of [client, socket]) end.destroy();
+    for (const server of [first, second]) server.close();
+    await wait(LONG_ENOUGH_MS);
+  },
   'a connection to a port that nobody has is refused': async ({ note, wait }) => {
     const client = net.connect(9, '127.0.0.1');
     client.on('error', (error: NodeJS.ErrnoException) => note(error.code));

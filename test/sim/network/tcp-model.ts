@@ -5,6 +5,7 @@
 import net from 'node:net';
 import { internals } from '../engine/node-internals.ts';
 import type { Handle } from '../engine/node-internals.ts';
+import { below } from '../engine/random.ts';
 import { ownerNow, simulation, type Simulation } from '../engine/simulation.ts';
 import { type Address, Connection } from './connection.ts';
 import { Links } from './links.ts';
@@ -23,7 +24,8 @@ interface Request {
 /** The network of one simulation. */
 class Network {
   readonly links = new Links();
-  readonly listeners = new Map<number, Connection>();
+  /** Several processes can listen at one port, if each of them says so. */
+  readonly listeners = new Map<number, Connection[]>();
   readonly connections = new Set<Connection>();
   /** Who has a port, or had it last. */
   readonly owners = new Map<number, string>();
@@ -88,7 +90,9 @@ class Network {
 
   forget(connection: Connection): void {
     const port = connection.local?.port ?? 0;
-    if (this.listeners.get(port) === connection) this.listeners.delete(port);
+    const left = (this.listeners.get(port) ?? []).filter((listener) => listener !== connection);
+    if (left.length === 0) this.listeners.delete(port);
+    else this.listeners.set(port, left);
   }
 }
 
@@ -145,16 +149,20 @@ export function allArrivedMs(owners: ReadonlySet<string>): number {
   return Math.max(simulation().nowMs, ...own.map((connection) => connection.arrivalMs()));
 }
 
-function bind(this: Handle, address: string, port: number): number {
-  connectionOf(this).local = { address, port: port === 0 ? network().next++ : port };
+function bind(this: Handle, address: string, port: number, flags: number): number {
+  const connection = connectionOf(this);
+  connection.local = { address, port: port === 0 ? network().next++ : port };
+  connection.sharesPort = (flags & tcp.constants.UV_TCP_REUSEPORT) !== 0;
   return 0;
 }
 
 function listen(this: Handle): number {
   const connection = connectionOf(this);
   connection.local ??= { address: '0.0.0.0', port: network().next++ };
-  if (network().listeners.has(connection.local.port)) return codes.UV_EADDRINUSE;
-  network().listeners.set(connection.local.port, connection);
+  const others = network().listeners.get(connection.local.port) ?? [];
+  const all = [...others, connection];
+  if (others.length > 0 && !all.every(({ sharesPort }) => sharesPort)) return codes.UV_EADDRINUSE;
+  network().listeners.set(connection.local.port, all);
   network().owners.set(connection.local.port, connection.owner);
   return 0;
 }
@@ -174,7 +182,10 @@ function connect(this: Handle, request: Request, address: string, port: number):
         simulation().at(connection.arrivalMs(), attempt, connection.owner),
       );
     }
-    const listener = network().listeners.get(port);
+    const listeners = network().listeners.get(port) ?? [];
+    // The kernel chooses, and knows nothing of a process that hangs.
+    const chosen = below(`${simulation().seed}:${connection.name}:listener`, listeners.length);
+    const listener = listeners[chosen];
     if (listener === undefined || links.refuses(listener.owner)) {
       return request.oncomplete(codes.UV_ECONNREFUSED, this, request, false, false);
     }
