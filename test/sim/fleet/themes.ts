@@ -108,6 +108,18 @@ const THEMES = {
       })),
     };
   },
+  /** A process hangs until another one has its home, and still reads the stream beside the calls of both. */
+  frozen: (history, name) => {
+    const { calls, ...rest } = plain(history, name, ['beside', 'mixed'], {});
+    return {
+      ...rest,
+      calls: calls.map((call) => ({ ...call, caller: 'ada' })),
+      faults: faultsOf(name, 2, ['freeze'], ['called', 'shown', 'answered']).map((fault) => ({
+        ...fault,
+        forMs: choose(`${name}:${fault.id}:for`, [5_200, 6_500, 9_000]),
+      })),
+    };
+  },
   /** Users think for longer than the tokens of their clients last, and the server wants to be pinged meanwhile. */
   pings: (history, name) => {
     const { calls, ...rest } = plain(history, name, ['twice', 'plain', 'plain'], {});
