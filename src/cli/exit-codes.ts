@@ -1,5 +1,6 @@
 /** The exit codes of the command, which follow sysexits.h if one fits. */
 import type { StartFailureCode } from '../lib/program.ts';
+import type { Host } from './arguments.ts';
 
 export const EXIT = {
   ok: 0,
@@ -45,4 +46,12 @@ const START_FAILURES: Readonly<Record<StartFailureCode, ExitCode>> = {
 
 export function exitCodeOfStart(code: StartFailureCode): ExitCode {
   return START_FAILURES[code];
+}
+
+/** Lets a signal end a command that serves nothing. The reason of the abortion is the exit code. */
+export function endedBy(host: Host): AbortController {
+  const end = new AbortController();
+  host.on('SIGINT', () => end.abort(EXIT.interrupted));
+  host.on('SIGTERM', () => end.abort(EXIT.terminated));
+  return end;
 }

@@ -115,24 +115,21 @@ does when the file changes. Without a file, or if a terminal is attached, SIGHUP
 
 /** What the exit codes of a command mean, where they are more than success and failure. */
 const CODES: Partial<Record<CommandName, string>> = {
-  serve: columns(EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning])),
+  serve: columns(EXIT_MEANINGS),
   check: columns([
-    [String(EXIT.ok), 'the file is valid; there may be warnings'],
-    [String(EXIT.checkFailed), 'the file cannot be read, or has problems'],
-    [String(EXIT.usage), 'wrong flags or arguments'],
+    [EXIT.ok, 'the file is valid; there may be warnings'],
+    [EXIT.checkFailed, 'the file cannot be read, or has problems'],
+    [EXIT.usage, 'wrong flags or arguments'],
   ]),
   probe: columns([
-    [String(EXIT.ok), 'the server speaks MCP'],
-    [String(EXIT.usage), 'wrong flags or arguments'],
-    [
-      String(EXIT.upstream),
-      'the server does not speak MCP, refuses the request, or cannot be reached',
-    ],
+    [EXIT.ok, 'the server speaks MCP'],
+    [EXIT.usage, 'wrong flags or arguments'],
+    [EXIT.upstream, 'the server does not speak MCP, refuses the request, or cannot be reached'],
   ]),
   top: columns([
-    [String(EXIT.ok), 'done'],
-    [String(EXIT.usage), 'wrong flags or arguments'],
-    [String(EXIT.upstream), 'with --once: the admin listener cannot be read'],
+    [EXIT.ok, 'done'],
+    [EXIT.usage, 'wrong flags or arguments'],
+    [EXIT.upstream, 'with --once: the admin listener cannot be read'],
   ]),
 };
 
@@ -154,7 +151,7 @@ function flagLine({ name, short, value, fallback, env, meaning }: Flag): [string
   return [left, notes.length === 0 ? meaning : `${meaning} (${notes.join('; ')})`];
 }
 
-function columns(rows: readonly (readonly [left: string, right: string])[]): string {
-  const width = Math.max(...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('');
+function columns(rows: readonly (readonly [left: string | number, right: string])[]): string {
+  const width = Math.max(...rows.map(([left]) => String(left).length));
+  return rows.map(([left, right]) => `  ${String(left).padEnd(width)}  ${right}\n`).join('');
 }

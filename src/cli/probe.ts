@@ -7,7 +7,7 @@ import { jsonText, reportText } from '../probe/print.ts';
 import { ProbeFailure } from '../probe/probe-failure.ts';
 import { probe } from '../probe/probe.ts';
 import type { CommandOf, Host } from './arguments.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
+import { endedBy, EXIT, type ExitCode } from './exit-codes.ts';
 
 export type ProbeCommand = CommandOf<'probe'>;
 
@@ -21,21 +21,19 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
     host.stderr.write(`mrtr-gateway: ${upstream}\n`);
     return EXIT.usage;
   }
-  const interrupted = interruptionOf(host);
+  const { signal } = endedBy(host);
   const progress = showTime(command, host);
   try {
     const { timeoutMs, call } = command;
-    const options = { upstream, timeoutMs, call, signal: interrupted.signal };
+    const options = { upstream, timeoutMs, call, signal };
     const report = await probe(options, systemClock).finally(progress.end);
-    const early = interrupted.exitCode();
-    if (early !== null) return early;
+    if (signal.aborted) return signal.reason as ExitCode;
     const coloured = host.stdout.isTTY === true && !host.env['NO_COLOR'];
     host.stdout.write(command.json ? jsonText(report) : reportText(report, coloured));
     return EXIT.ok;
   } catch (error) {
     if (!(error instanceof ProbeFailure)) throw error;
-    const exitCode = interrupted.exitCode();
-    if (exitCode !== null) return exitCode;
+    if (signal.aborted) return signal.reason as ExitCode;
     host.stderr.write(`mrtr-gateway: ${error.message}\n`);
     return error.code === 'unknown_tool' ? EXIT.usage : EXIT.upstream;
   }
@@ -77,16 +75,4 @@ function upstreamOf({ upstream, headers }: ProbeCommand): RouteConfig['upstream'
   const field = formatPath(problem.path);
   const flag = FLAGS.find(([part]) => field.includes(part))?.[1] ?? 'URL';
   return `${flag}: ${problem.text}`;
-}
-
-function interruptionOf(host: Host): { signal: AbortSignal; exitCode(): ExitCode | null } {
-  const abort = new AbortController();
-  let exitCode: ExitCode | null = null;
-  const on = (code: ExitCode) => () => {
-    exitCode ??= code;
-    abort.abort();
-  };
-  host.on('SIGINT', on(EXIT.interrupted));
-  host.on('SIGTERM', on(EXIT.terminated));
-  return { signal: abort.signal, exitCode: () => exitCode };
 }

@@ -2,7 +2,7 @@
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import { liveSnapshot, shownProblem, type LiveSnapshot } from '../ops/live/snapshot.ts';
 import type { CommandOf, Host } from './arguments.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
+import { endedBy, EXIT, type ExitCode } from './exit-codes.ts';
 import { screenOf } from './top-screen.ts';
 
 const REFRESH_MS = 1_000;
@@ -75,13 +75,10 @@ async function look(url: string): Promise<LiveSnapshot | string> {
 
 /** @returns a signal that aborts when the user leaves */
 function leaving(host: Host): AbortSignal {
-  const left = new AbortController();
-  const leave = () => left.abort();
-  host.on('SIGINT', leave);
-  host.on('SIGTERM', leave);
+  const left = endedBy(host);
   host.stdin?.setRawMode?.(true);
   host.stdin?.on?.('data', (keys: unknown) => {
-    if (/q/i.test(String(keys)) || String(keys).includes(CTRL_C)) leave();
+    if (/q/i.test(String(keys)) || String(keys).includes(CTRL_C)) left.abort();
   });
   return left.signal;
 }

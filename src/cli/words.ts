@@ -6,7 +6,6 @@ import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
 /** Thrown for an invalid command line. `message` is one line. */
 export class UsageError extends Error {
   readonly kind = 'usage-error';
-  readonly code = 'usage';
 
   constructor(message: string) {
     super(message);

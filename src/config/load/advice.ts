@@ -200,28 +200,15 @@ function adviseOnCredentials(
 const CREDENTIAL_NAME = /key|token|auth|secret|session/;
 
 /** Returns a line for each thing that a valid configuration says, and that the operator has to make true elsewhere. */
-export function notesOn({ routes, identity: { credentialHeaders } }: Config): string[] {
-  return routes.flatMap((route, index) =>
-    notesOnRoute(route, credentialHeaders).map((note) => `routes[${index}].${note}`),
-  );
-}
-
-function notesOnRoute(
-  { publicUrl, upstream: { forwardHeaders } }: RouteConfig,
-  credentialHeaders: readonly string[],
-): string[] {
-  const untold = forwardHeaders.filter(
-    (name) => CREDENTIAL_NAME.test(name) && !credentialHeaders.includes(name),
-  );
-  return [
-    ...(publicUrl === null
-      ? []
-      : [
-          `publicUrl: clients get tokens for ${publicUrl.href}; the server must accept this audience`,
-        ]),
-    ...untold.map(
-      (name) =>
-        `upstream.forwardHeaders: if ${name} tells users apart, name it in identity.credentialHeaders, too`,
-    ),
-  ];
+export function* notesOn({ routes, identity }: Config): Iterable<string> {
+  for (const [index, { publicUrl, upstream }] of routes.entries()) {
+    const at = `routes[${index}]`;
+    if (publicUrl !== null) {
+      yield `${at}.publicUrl: clients get tokens for ${publicUrl.href}; the server must accept this audience`;
+    }
+    for (const name of upstream.forwardHeaders) {
+      if (!CREDENTIAL_NAME.test(name) || identity.credentialHeaders.includes(name)) continue;
+      yield `${at}.upstream.forwardHeaders: if ${name} tells users apart, name it in identity.credentialHeaders, too`;
+    }
+  }
 }

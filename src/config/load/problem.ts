@@ -30,23 +30,20 @@ const SECRET_FIELDS: readonly (readonly (string | null)[])[] = [
   ['redis', 'sentinel', 'password'],
 ];
 
-/** Thrown for an invalid configuration. `message` has one line per problem, without secrets. */
+/** Thrown for an invalid configuration. `message` has one line per problem, without secrets, and not too many. */
 export class ConfigError extends Error {
   readonly code: ConfigErrorCode;
+  /** All of them. */
   readonly problems: readonly string[];
 
   constructor(code: ConfigErrorCode, problems: readonly string[]) {
-    super(joinLines(problems));
+    const more = problems.slice(MAX_LINES).length;
+    const last = more > 0 ? [`and ${more} more problems`] : [];
+    super([...problems.slice(0, MAX_LINES), ...last].join('\n'));
     this.name = 'ConfigError';
     this.code = code;
     this.problems = problems;
   }
-}
-
-function joinLines(problems: readonly string[]): string {
-  const more = problems.length - MAX_LINES;
-  const shown = problems.slice(0, MAX_LINES);
-  return (more > 0 ? [...shown, `and ${more} more problems`] : shown).join('\n');
 }
 
 /** Formats a path: `['routes', 0, 'path']` is `routes[0].path`. */

@@ -96,10 +96,7 @@ const ROUTE: FieldPath = ['routes', 0];
 const CLIENT_FILE =
   'this block is for clients. Write routes: [{upstream: {url: "http://HOST:PORT/mcp"}}], or command and args of the server in place of its url';
 /** Keys of other programs, which people paste. */
-const PASTED: ReadonlyMap<string, string> = new Map([
-  ['mcpServers', CLIENT_FILE],
-  ['servers', CLIENT_FILE],
-]);
+const PASTED: ReadonlySet<string> = new Set(['mcpServers', 'servers']);
 
 /**
  * Explains an unknown key: what an operator most likely meant with it at its place.
@@ -120,8 +117,7 @@ function hintFor(
   if (home !== null) {
     return { text: `it belongs to ${home}: check the indentation`, isKnown: true };
   }
-  const pasted = PASTED.get(key);
-  if (pasted !== undefined) return { text: pasted, isKnown: true };
+  if (PASTED.has(key)) return { text: CLIENT_FILE, isKnown: true };
   return {
     text: known.length === 0 ? 'no key is expected here' : `expected one of ${known.join(', ')}`,
     isKnown: false,
