@@ -39,7 +39,7 @@ const TOKENS = {
 };
 
 function settings(options: ReplicaOptions): string {
-  const { relay, gateway, calls, workers, hasStore } = options;
+  const { relay, gateway, calls, hasStore } = options;
   const { transport } = options.server;
   const { identity, concurrency, release, maxParked, maxSessions, pingInterval } = gateway;
   const path = transport === 'http-sse' ? 'sse' : 'mcp';
@@ -83,9 +83,8 @@ function settings(options: ReplicaOptions): string {
         maxParkedCallsPerPrincipal: maxParked,
       }),
     },
-    // The primary of several workers passes connections of other gateways on, which no process of the simulation can.
-    ...((workers === 1 || hasStore) && {
-      relay: relay === 'redis' || workers > 1 ? { via: 'redis' } : { listen: '127.0.0.1:0' },
+    ...(hasStore && {
+      relay: relay === 'redis' ? { via: 'redis' } : { listen: '127.0.0.1:0' },
     }),
     ...(hasStore && { redis: { url: `redis://127.0.0.1:${PORTS.redis}` } }),
   });

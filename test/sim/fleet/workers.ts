@@ -14,9 +14,9 @@ export function runWorker(self: Forked, log: Log, clock: Clock): void {
   const { exit, send } = self;
   let worker: Worker | null = null;
   self.onClose(() => exit(EXIT.internal));
-  self.onMessage((received) => {
+  self.onMessage((received, socket) => {
     const message = received as ToWorker;
-    if (message.type !== 'start') return worker?.receive(message);
+    if (message.type !== 'start') return worker?.receive(message, socket);
     worker = new Worker(message, readConfig(message.config), send, { log, clock });
     worker.run().then(
       () => exit(EXIT.ok),

@@ -51,6 +51,8 @@ export class Connection {
   #lastMs = 0;
   #noise: Random | null = null;
   readonly #links: Links;
+  /** Who has this end now, in another process. */
+  #successor: Connection | null = null;
   /** What is on its way from here, in its order. */
   readonly #onTheWay: (() => void)[] = [];
   /** How much of that should have arrived, and waits until the way is whole. */
@@ -68,6 +70,15 @@ export class Connection {
     const delayMs = simulation().isCalm ? CALM_MS : 0.05 + this.#random().fraction() * 2;
     this.#lastMs = Math.max(this.#lastMs, simulation().nowMs + delayMs);
     return this.#lastMs;
+  }
+
+  /** Passes this end on to another process. Whoever has it must have read all that has come, and have nothing to write. */
+  passOn(successor: Connection): void {
+    const { peer, name, local, remote } = this;
+    Object.assign(successor, { peer, name, local, remote });
+    if (peer !== null) peer.peer = successor;
+    this.peer = null;
+    this.#successor = successor;
   }
 
   /** Breaks what comes from the other end, as if that had ended or reset the connection. */
@@ -165,6 +176,7 @@ export class Connection {
   }
 
   #arrive(piece: Buffer): void {
+    if (this.#successor !== null) return this.#successor.#arrive(piece);
     if (this.isClosed) {
       const { peer } = this;
       if (peer === null || peer.isClosed || this.isPipe) return;
@@ -179,6 +191,7 @@ export class Connection {
   }
 
   #endWith(end: 'ended' | 'reset'): void {
+    if (this.#successor !== null) return this.#successor.#endWith(end);
     if (this.isClosed || this.#end === 'reset') return;
     const isTold = this.#end === 'told';
     if (end === 'reset') this.#reset(isTold);

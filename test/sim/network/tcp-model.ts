@@ -138,6 +138,17 @@ export function openPipe(name: string, near: Handle, ends: { near: string; far: 
   return handle;
 }
 
+/** Passes the socket of one process on to another one, which gets a socket of its own. */
+export function passOn(socket: net.Socket, owner: string): net.Socket {
+  const { _handle: near } = socket as net.Socket & { readonly _handle: Handle };
+  return simulation().as(owner, () => {
+    const handle = new tcp.TCP(tcp.constants.SOCKET);
+    connectionOf(near).passOn(connectionOf(handle));
+    const options = { handle, allowHalfOpen: false };
+    return new net.Socket(options as unknown as net.SocketConstructorOpts);
+  });
+}
+
 /** Whether a handle is one of a simulation. */
 export function isSimulated(handle: Handle): boolean {
   return connections.has(handle);

@@ -1,6 +1,7 @@
 /** What a primary has with its workers: each runs with real forked processes and with simulated ones. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import net, { type AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { Conversation, Stage } from '../network/conversations.ts';
 import type { ForkedProgramName } from './forked-programs.ts';
@@ -43,6 +44,24 @@ export const FORK_CONVERSATIONS: Readonly<Record<string, Conversation>> = {
     await once(child, 'message');
     child.kill('SIGKILL');
   }),
+  'a forked process serves the connection that it is given': withForked(
+    'serves',
+    async (child, { note }) => {
+      const listener = net.createServer({ pauseOnConnect: true });
+      await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+      const { port } = listener.address() as AddressInfo;
+      const accepted = once(listener, 'connection');
+      const client = net.connect(port, '127.0.0.1');
+      let heard = '';
+      client.on('data', (bytes) => (heard += String(bytes)));
+      const [socket] = (await accepted) as [net.Socket];
+      child.send('take it', socket, { keepOpen: true }, () => socket.destroy());
+      await once(client, 'end');
+      note('client', heard);
+      listener.close();
+      child.disconnect();
+    },
+  ),
   'a forked process ends with an exit code, after what it has sent': withForked('fails', (child) =>
     once(child, 'disconnect'),
   ),

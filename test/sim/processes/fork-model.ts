@@ -5,8 +5,10 @@
 import childProcess, { type ChildProcess } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { syncBuiltinESMExports } from 'node:module';
+import { Socket } from 'node:net';
 import { Random } from '../engine/random.ts';
 import { ownerNow, runningSimulation, simulation, type Simulation } from '../engine/simulation.ts';
+import { passOn } from '../network/tcp-model.ts';
 import type { Signal } from './process-model.ts';
 
 /** No kernel gives such an id to a process, and no server over stdio has one of these. */
@@ -20,7 +22,8 @@ const KERNEL = 'kernel';
 
 /** What a forked program has, simulated or not. */
 export interface ForkedSelf {
-  onMessage(listener: (message: unknown) => void): void;
+  /** @param listener is given the socket that came with a message, if one did */
+  onMessage(listener: (message: unknown, socket?: Socket) => void): void;
   /** Calls the listener when the channel is closed: the other end is gone. */
   onClose(listener: () => void): void;
   send(message: unknown): void;
@@ -42,7 +45,7 @@ export class Forked implements ForkedSelf {
   readonly handle: Messages &
     Pick<ChildProcess, 'pid' | 'send' | 'kill' | 'disconnect'> & { connected: boolean };
   isOver = false;
-  #hears: (message: unknown) => void = () => {};
+  #hears: (message: unknown, socket?: Socket) => void = () => {};
   #isLeft: () => void = () => {};
   readonly #lastMs = { down: 0, up: 0 };
   readonly #noise: { readonly down: Random; readonly up: Random };
@@ -68,7 +71,7 @@ export class Forked implements ForkedSelf {
     });
   }
 
-  readonly onMessage = (listener: (message: unknown) => void): void => {
+  readonly onMessage = (listener: (message: unknown, socket?: Socket) => void): void => {
     this.#hears = listener;
   };
 
@@ -120,14 +123,12 @@ export class Forked implements ForkedSelf {
   }
 
   #sendDown(message: unknown, more: readonly unknown[]): boolean {
-    const [first] = more;
-    if (first instanceof Object && typeof first !== 'function') {
-      throw new Error('no socket is passed on in a simulation');
-    }
+    const passed = more.find((one) => one instanceof Socket);
+    const socket = passed && passOn(passed, this.name);
     const onSent = more.findLast((one) => typeof one === 'function');
     if (onSent !== undefined) simulation().after(0, () => onSent(null));
     const text = JSON.stringify(message);
-    this.#down(() => this.#hears(JSON.parse(text)));
+    this.#down(() => this.#hears(JSON.parse(text), socket));
     return true;
   }
 
