@@ -5,14 +5,11 @@
 import { type Clock, Closing, sleep } from '../lib/clock.ts';
 import { discoverResult } from '../protocol/translate/edge-result.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { notDescribed } from '../upstream/session/server-description.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { InitializeResult } from '../upstream/session/handshake.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
-import {
-  asUpstreamFailure,
-  UpstreamFailure,
-  type UpstreamFailureCode,
-} from '../model/upstream-failure.ts';
+import { asUpstreamFailure, type UpstreamFailureCode } from '../model/upstream-failure.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import { type CallReply, type EdgeRequest, callerKey } from '../model/request.ts';
 import type { Greeting } from '../upstream/legacy-server.ts';
@@ -187,11 +184,6 @@ export class Discovery {
     });
     return { kind: 'result', result };
   }
-}
-
-function notDescribed(): UpstreamFailure {
-  const problem = 'it did not say what it offers to this caller';
-  return new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: false });
 }
 
 /** Returns true if the server could send change notifications. Otherwise it needs no standalone stream. */

@@ -7,6 +7,7 @@ import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { ChangeListener } from '../upstream/session/session-state.ts';
+import { notDescribed } from '../upstream/session/server-description.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
 import {
@@ -23,6 +24,7 @@ import { WatchedResources, type ConnectionNumber } from './watched-resources.ts'
 export type NotifyingSession = Pick<
   Session,
   | 'initializeResult'
+  | 'isDescribed'
   | 'canPush'
   | 'canPushLater'
   | 'openStandaloneStream'
@@ -148,10 +150,10 @@ export class SharedStream {
     });
     const { session } = lease;
     if (!this.#over.signal.aborted) await session.openStandaloneStream(headers);
-    const isOver = this.#over.signal.aborted;
-    if (isOver || isReplaced || this.#isWantedLater(session)) {
+    const failure = isReplaced ? replaced() : this.#problemOf(session);
+    if (failure !== null) {
       lease.giveBack(false);
-      throw isOver ? noListeners() : isReplaced ? replaced() : notNow();
+      throw failure;
     }
     const connectionNumber = (this.#connectionNumber += 1);
     const connection: ListeningSession = {
@@ -166,6 +168,13 @@ export class SharedStream {
     session.keepAlive(true, lease);
     session.observe(this.#observerOf(connection));
     return connection;
+  }
+
+  /** @returns why listeners cannot have a session that was opened for them; `null` if they can */
+  #problemOf(session: NotifyingSession): UpstreamFailure | null {
+    if (this.#over.signal.aborted) return noListeners();
+    if (!session.isDescribed) return notDescribed();
+    return this.#isWantedLater(session) ? notNow() : null;
   }
 
   /** Whether listeners want what the server can send once its stream is open, and not now. */

@@ -188,7 +188,8 @@ export class Upstream implements LegacyServer {
     this.#revision ??= revision;
     const options = {
       ...this.#sessionOptions(request),
-      describe: () => (this.hasOneSession ? null : this.#describe(request)),
+      describe: (headers: CallerHeaders) =>
+        this.hasOneSession ? null : this.#describe({ ...request, headers }),
     };
     return Session.adopt(sessionId, this.#connect(kind), options, this.#clock, {
       revision,

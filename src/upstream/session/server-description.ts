@@ -1,7 +1,9 @@
 /** What the server of a session says of itself to the caller of that session. */
 import type { Clock } from '../../lib/clock.ts';
+import { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { describeServer, type InitializeResult } from './handshake.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
+import type { CallerHeaders } from '../transport/transport.ts';
 
 /** What is known of a session that another process opened. */
 export interface ResumedSession {
@@ -10,8 +12,11 @@ export interface ResumedSession {
   readonly initialized: InitializeResult | null;
 }
 
-/** Asks what the server says of itself to the caller; `null` if that cannot be asked. Throws UpstreamFailure. */
-export type Describe = () => Promise<InitializeResult> | null;
+/**
+ * Asks what the server says of itself to the caller, with these credentials; `null` if that cannot be asked. Throws
+ * UpstreamFailure.
+ */
+export type Describe = (headers: CallerHeaders) => Promise<InitializeResult> | null;
 
 /** How long after a failure the server is asked again, in ms. */
 const ASK_AGAIN_MS = 10_000;
@@ -54,10 +59,10 @@ export class ServerDescription {
    * Finds out what is not known, once for all who wait for it. Never rejects.
    * @returns `null` if nothing is to be waited for
    */
-  learn(): Promise<void> | null {
+  learn(headers: CallerHeaders): Promise<void> | null {
     const isDue = !this.#isKnown && this.#clock.elapsed() >= this.#askAtMs;
     if (this.#asking !== null || !isDue) return this.#asking;
-    const asked = this.#describe();
+    const asked = this.#describe(headers);
     if (asked === null) return null;
     const { protocolVersion } = this.result;
     this.#asking = asked
@@ -72,4 +77,10 @@ export class ServerDescription {
       });
     return this.#asking;
   }
+}
+
+/** Builds the failure of a request that only a server can be sent whose description is known. */
+export function notDescribed(): UpstreamFailure {
+  const problem = 'it did not say what it offers to this caller';
+  return new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: false });
 }

@@ -263,7 +263,7 @@ export class Session extends SessionState {
    * @returns false if the session can no longer be used
    */
   ready(headers: CallerHeaders): boolean | Promise<boolean> {
-    const learning = this.#description.learn();
+    const learning = this.#description.learn(headers);
     return learning === null
       ? this.#streamReady(headers)
       : learning.then(() => this.#streamReady(headers));

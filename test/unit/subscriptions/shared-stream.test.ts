@@ -19,6 +19,7 @@ const EVERYTHING = {
 
 class FakeSession implements NotifyingSession {
   readonly initializeResult;
+  readonly isDescribed: boolean;
   readonly canPush: boolean;
   readonly canPushLater: boolean;
   readonly asked: string[] = [];
@@ -29,13 +30,14 @@ class FakeSession implements NotifyingSession {
 
   readonly #onStreamOpening: () => void;
 
-  constructor(capabilities: JsonObject, canPushLater: boolean, onStreamOpening: () => void) {
+  constructor(capabilities: JsonObject | null, canPushLater: boolean, onStreamOpening: () => void) {
+    this.isDescribed = capabilities !== null;
     this.#onStreamOpening = onStreamOpening;
     this.canPush = !canPushLater;
     this.canPushLater = canPushLater;
     this.initializeResult = {
       protocolVersion: '2025-11-25' as const,
-      capabilities,
+      capabilities: capabilities ?? {},
       runsToolTasks: false,
       raw: { serverInfo: { name: 'fake', version: '1' } },
     };
@@ -74,7 +76,8 @@ class Stage {
   readonly sessions: FakeSession[] = [];
   readonly troubles: string[] = [];
   readonly stream: SharedStream;
-  capabilities: JsonObject = EVERYTHING;
+  /** `null` if the server has not said what it offers. */
+  capabilities: JsonObject | null = EVERYTHING;
   /** What opening a session fails with, while it does. */
   failsWith: UpstreamFailureCode | null = null;
   opening: Promise<void> = Promise.resolve();
@@ -279,6 +282,17 @@ describe('a stream that is lost', () => {
     const { listener, heard } = stage.listener(TOOLS);
     stage.onStreamOpening = () => stage.replace();
     await expect(stage.stream.join(listener)).rejects.toMatchObject({ code: 'session_gone' });
+    expect(stage.session.givenBack).toBe(1);
+    expect(heard).toEqual([]);
+  });
+
+  // Rule changes-9.
+  test('of a server that has not said what it offers to the caller is no stream for listeners', async () => {
+    const stage = new Stage();
+    stage.capabilities = null;
+    const { listener, heard } = stage.listener(TOOLS);
+    const refused = { code: 'upstream_unavailable' };
+    await expect(stage.stream.join(listener)).rejects.toMatchObject(refused);
     expect(stage.session.givenBack).toBe(1);
     expect(heard).toEqual([]);
   });

@@ -174,6 +174,18 @@ test('the state of a session is still known when a call that was left in it has 
   other.giveBack(true);
 });
 
+// Rule sessions-29.
+test('what its server says of itself is asked with the credentials of the caller that needs it', async () => {
+  const { pool, server } = await poolStage({}, { concurrency: 'auto' });
+  (await pool.adopt(ADA, POINT, ANY)).giveBack(true);
+  const renewed = { authorization: 'Bearer renewed' };
+  const { session, giveBack } = await pool.borrow({ ...ADA, headers: renewed });
+  expect(session.isDescribed).toBe(true);
+  giveBack();
+  const asked = server.received.filter(({ body }) => body?.method === 'initialize').at(-1);
+  expect(asked?.headers.authorization).toBe('Bearer renewed');
+});
+
 // Rule sessions-16.
 test('a session that is ended is not left to the next process', async () => {
   const { server, clock, ended } = await poolStage();
