@@ -5,7 +5,7 @@ import {
   type CommandValues,
   type FlagValues,
   type Overrides,
-} from '../config/load/from-flags.ts';
+} from '../config/load/flag-fields.ts';
 import { parseDuration } from '../config/units.ts';
 import { urlMeant } from '../config/load/problem.ts';
 import type { Environment } from '../lib/program.ts';

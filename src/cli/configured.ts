@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { nextFree } from '../lib/listen.ts';
 import { ConfigFile } from '../config/load/config-file.ts';
-import { configFromFlags, overrideConfig, type FlagValues } from '../config/load/from-flags.ts';
+import type { FlagValues } from '../config/load/flag-fields.ts';
+import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { listenDefault } from '../config/load/listen-default.ts';
 import { loadConfig } from '../config/load/load.ts';
 import { notesOn } from '../config/load/advice.ts';

@@ -1,5 +1,5 @@
 /** The environment variables that the gateway reads, and those that are meant to be one of them. */
-import { fieldInFile } from '../config/load/from-flags.ts';
+import { fieldInFile } from '../config/load/flag-fields.ts';
 import { LISTEN_DEFAULT_VARIABLE } from '../config/load/listen-default.ts';
 import { nearest } from '../config/load/problem.ts';
 import type { ReferenceSources } from '../config/load/references.ts';
