@@ -3,6 +3,7 @@ import './engine/pins.ts';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import { Simulation, simulation } from './engine/simulation.ts';
 import { network } from './network/tcp-model.ts';
+import { forks } from './processes/fork-model.ts';
 
 type Note = (...seen: unknown[]) => void;
 
@@ -127,6 +128,13 @@ const PLAYS: Record<string, (note: Note) => Promise<void>> = {
     const wall = () => new Date().toISOString();
     simulation().setClockAhead('A', 60_000);
     note(simulation().as('A', wall), simulation().as('B', wall));
+  },
+
+  async 'a forked process has the clock of the process that forks it'(note) {
+    simulation().setClockAhead('A', 60_000);
+    forks().program = () => note(new Date().toISOString().slice(0, 'YYYY-MM-DDTHH:MM'.length));
+    simulation().as('A', () => forks().fork([]));
+    await simulation().sleep(100);
   },
 
   async 'what nobody catches is a crash of its process'(note) {

@@ -55,6 +55,7 @@ describe('in a simulation', () => {
       'a clock that steps is ahead for its process only',
       ['2026-01-01T00:01:00.000Z 2026-01-01T00:00:00.000Z'],
     ],
+    ['a forked process has the clock of the process that forks it', ['2026-01-01T00:01']],
     ['what nobody catches is a crash of its process', ['A: Error: nobody caught this']],
     ['handles and timers are counted by their process', ['2 1 1']],
   ])('%s', (title, expected) => {

@@ -142,9 +142,13 @@ export class Simulation {
     this.#aheadMs.set(owner, aheadMs);
   }
 
+  clockAheadMs(owner: string): number {
+    return this.#aheadMs.get(owner) ?? 0;
+  }
+
   /** Milliseconds since the epoch, as a process has them. */
   wallMs(owner: string): number {
-    return Math.floor(START_MS + this.nowMs + (this.#aheadMs.get(owner) ?? 0));
+    return Math.floor(START_MS + this.nowMs + this.clockAheadMs(owner));
   }
 
   /** The process that started a timer of Node.js. */

@@ -167,6 +167,8 @@ class Forks {
     const name = `${parent.includes('.') ? parent : `${parent}.1`}.w${nth}`;
     const forked = new Forked(args, FIRST_PID + this.#all.length, parent, name);
     this.#all.push(forked);
+    // Both are on one machine.
+    simulation().setClockAhead(name, simulation().clockAheadMs(parent));
     forked.start(this.program);
     return forked.handle as unknown as ChildProcess;
   }
