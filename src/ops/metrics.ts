@@ -205,14 +205,8 @@ export class Metrics {
     const status = codeLabel(code);
     const isFault = code === null || isClientFault(code);
     const errorType = isToolError ? 'tool_error' : isFault ? '' : status;
-    this.#operations.observe(
-      ms,
-      method,
-      this.#toolLabel(route, method, target),
-      route,
-      status,
-      errorType,
-    );
+    const tool = this.#toolLabel(route, method, target);
+    this.#operations.observe(ms, method, tool, route, status, errorType);
     if (reason !== null) this.#failures.inc({ route, reason });
   }
 
@@ -226,15 +220,9 @@ export class Metrics {
   ): void {
     const isCode = errorType !== null && /^-?\d+$/.test(errorType);
     const status = isCode ? codeLabel(Number(errorType)) : '';
+    const error = isCode ? status : (errorType ?? '');
     const tool = this.#toolLabel(route, method, target);
-    this.#clientOperations.observe(
-      ms,
-      method,
-      tool,
-      route,
-      status,
-      isCode ? status : (errorType ?? ''),
-    );
+    this.#clientOperations.observe(ms, method, tool, route, status, error);
   }
 
   /** Gives series of their own to tools that the server has, as far as there is room. */

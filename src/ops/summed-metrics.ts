@@ -45,7 +45,7 @@ export class SummedMetrics {
     const last = this.#last.get(worker);
     this.#last.delete(worker);
     if (last === undefined) return;
-    const counters = last.filter(({ type }) => isCounter(String(type)));
+    const counters = last.filter(({ type }) => ['counter', 'histogram'].includes(String(type)));
     this.#ended = await sum([this.#ended, counters]).getMetricsAsJSON();
   }
 
@@ -57,10 +57,6 @@ export class SummedMetrics {
     // A worker that does not respond counts with what it last said.
     return sum([...this.#last.values(), own, ofProcess, this.#ended]).metrics();
   }
-}
-
-function isCounter(type: string): boolean {
-  return type === 'counter' || type === 'histogram';
 }
 
 function sum(all: readonly MetricsSnapshot[]) {
