@@ -208,8 +208,24 @@ function connect(this: Handle, request: Request, address: string, port: number):
     accepted.remote = connection.local;
     accepted.peer = connection;
     connection.peer = accepted;
-    simulation().after(0, () => listener.handle.onconnection(0, handle), listener.owner);
-    request.oncomplete(0, this, request, true, true);
+    let isOpen = false;
+    let isRefused = false;
+    const accept = () => {
+      if (!listener.isClosed) return listener.handle.onconnection(0, handle);
+      // The process was frozen, and stopped listening as soon as it went on.
+      if (isOpen) return close(handle, true);
+      isRefused = true;
+      connection.peer = null;
+      request.oncomplete(codes.UV_ECONNREFUSED, this, request, false, false);
+    };
+    const open = () => {
+      if (isRefused) return;
+      isOpen = true;
+      request.oncomplete(0, this, request, true, true);
+    };
+    // A process that is not frozen has it before its client sends anything.
+    simulation().after(0, accept, listener.owner);
+    simulation().after(0, open, connection.owner);
   };
   simulation().at(connection.arrivalMs(), attempt, connection.owner);
   return 0;

@@ -17,6 +17,10 @@ export const STANDALONE = 'standalone';
 /** As a repetition comes that shows nothing of new messages. */
 const REPEATS_AFTER_MS = 900;
 
+/** What a server that ends connections sooner says before: when its clients are to come again. */
+const SOON_MS = 2_000;
+const RETRY_MS = 500;
+
 /** A stream over as many connections as it takes. */
 class EventStream implements Line {
   readonly name: string;
@@ -69,7 +73,10 @@ class EventStream implements Line {
     if (this.name === STANDALONE && traits.endsStandalone) return void response.end();
     if (endsConnectionsMs === null || this.name === STANDALONE) return;
     simulation().after(endsConnectionsMs, () => {
-      if (this.#response === response) response.end();
+      if (this.#response !== response) return;
+      // One that ends responses so soon and says nothing in them is taken for a server that no longer has the stream.
+      if (endsConnectionsMs < SOON_MS) response.write(`retry: ${RETRY_MS}\n\n`);
+      response.end();
     });
   }
 
