@@ -78,7 +78,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
   // Rule sessions-9 (2025-11-25 transports, "Session Management"): At the end of its use a session is ended
   // with DELETE (Streamable HTTP) or by closing its stream (HTTP+SSE). A server that refuses DELETE, or does
   // not respond to it within 2 seconds, keeps nobody waiting. A process that stops waits as long for the
-  // sessions that it is ending.
+  // sessions that it is ending. Replies and notifications that are on their way arrive before the DELETE, if the
+  // server takes them within a second.
   // Rule sessions-4.
   test('the session ends with the call', async () => {
     await callTool(stage.url, 'echo');

@@ -2,8 +2,9 @@
  * The Streamable HTTP transport of 2025-03-26 to 2025-11-25, as a client: a POST for each message, replies
  * as JSON or events, a standalone GET stream, resumption. The session knows what the messages mean.
  */
+import { inBackground } from '../../lib/background.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
-import type { Clock } from '../../lib/clock.ts';
+import { type Clock, Closing, sleep } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
 import {
   sessionId,
@@ -36,6 +37,8 @@ import type {
 
 const ACCEPT_BOTH = 'application/json, text/event-stream';
 const DELETE_TIMEOUT_MS = 2_000;
+/** How long the messages that are on their way at the end of a session keep it, in ms. */
+const LAST_MESSAGES_MS = 1_000;
 /** How long after the end of its stream the reply to a request can come on another one, in ms. */
 const LATE_REPLY_MS = 1_000;
 /** How long the reply to a request that the server took with 202 can take, in ms. */
@@ -58,6 +61,8 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
   readonly #streams = new ReleasingMap<UpstreamRequestId, ResumableStream>();
   readonly #standalone: StandaloneStream;
   readonly #lateReplies: LateReplies;
+  /** The replies and notifications that the server has not taken yet. */
+  readonly #onTheirWay = new Set<Promise<void>>();
   /** The id of an `initialize` without a reply. */
   #initializeId: UpstreamRequestId | null = null;
   #left = false;
@@ -123,7 +128,7 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
   }
 
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
-    return this.http.sendForStatus(this.#post({ jsonrpc: '2.0', method, params }, headers));
+    return this.#tell({ jsonrpc: '2.0', method, params }, headers);
   }
 
   async respond(
@@ -135,7 +140,7 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     const message = { jsonrpc: '2.0', id, ...reply } as JsonObject;
     // The reply to the call can come before the response to this POST.
     if (call !== null) this.#streams.get(call)?.answering();
-    await this.http.sendForStatus(this.#post(message, headers));
+    await this.#tell(message, headers);
     for (const stream of this.#streams.values()) stream.expectMessage();
   }
 
@@ -191,6 +196,7 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     const left = this.#left;
     this.leave();
     if (this.#sessionId === null || left) return;
+    if (this.#onTheirWay.size > 0) await this.#allTaken();
     const request = { method: 'DELETE', headers: this.headersFor(headers) } as const;
     // The server need not offer DELETE, and may be gone (transports, "Session Management" 5).
     await this.http.sendForStatus({ ...request, timeoutMs: DELETE_TIMEOUT_MS }).catch(() => {});
@@ -315,6 +321,22 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
   #canReplyElsewhere(onStandalone: boolean): boolean {
     if (!this.hasSession) return false;
     return onStandalone || [...this.#streams.values()].some(({ finished }) => !finished);
+  }
+
+  /** Sends a message that is no request. */
+  #tell(message: JsonObject, headers: CallerHeaders): Promise<void> {
+    const taken = this.http.sendForStatus(this.#post(message, headers));
+    this.#onTheirWay.add(taken);
+    const forget = () => void this.#onTheirWay.delete(taken);
+    taken.then(forget, forget);
+    return taken;
+  }
+
+  /** A DELETE goes over another connection, and can overtake them. */
+  async #allTaken(): Promise<void> {
+    const taken = new Closing();
+    inBackground(Promise.allSettled(this.#onTheirWay).then(() => taken.abort()));
+    await sleep(this.clock, LAST_MESSAGES_MS, taken);
   }
 
   #post(

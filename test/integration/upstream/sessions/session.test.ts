@@ -13,6 +13,7 @@ import {
   ScriptedServer,
 } from '../../../fixtures/servers/scripted-server.ts';
 import { call, open, reply, upstreamOf } from '../../../fixtures/servers/upstream-testbed.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { httpSseServer } from '../../../fixtures/servers/http-sse-server.ts';
 
 describe('whose question it is', () => {
@@ -190,6 +191,48 @@ test('a batch of 2025-03-26 is taken apart', async () => {
   const { heard } = call(await open(upstreamOf(server)));
   await heard.until('replied');
   expect(heard.events.map(([name]) => name)).toEqual(['notified', 'replied']);
+});
+
+// Rule sessions-9.
+describe('a reply that is on its way when its session ends', () => {
+  /** A server that has pinged, and has not taken the reply yet. */
+  async function repliedTo(clock = systemClock) {
+    const told: string[] = [];
+    const mayTake = Promise.withResolvers<void>();
+    const server = await legacyServer(() => {}, {
+      onGet: (_received, response) => {
+        eventStream(response).send({ jsonrpc: '2.0', id: 1, method: 'ping' });
+      },
+      onResponse: async (_received, response) => {
+        await mayTake.promise;
+        told.push('taken');
+        response.writeHead(202).end();
+      },
+      onDelete: (_received, response) => {
+        told.push('ended');
+        response.writeHead(200).end();
+        mayTake.resolve();
+      },
+    });
+    const known = { era: 'legacy', transport: 'streamable-http' } as const;
+    const session = await open(upstreamOf(server, known, clock));
+    await server.saw(({ body }) => body?.result !== undefined);
+    return { session, told, take: mayTake.resolve };
+  }
+
+  test('arrives before the end', async () => {
+    const { session, told, take } = await repliedTo();
+    // Time enough for a DELETE that does not wait.
+    setTimeout(take, 200);
+    await session.close();
+    expect(told).toEqual(['taken', 'ended']);
+  });
+
+  test('does not keep it for longer than a second', async () => {
+    const { session, told } = await repliedTo(hurriedClock(20));
+    await session.close();
+    expect(told).toEqual(['ended', 'taken']);
+  });
 });
 
 // Rule limits-1.
