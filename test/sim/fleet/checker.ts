@@ -189,7 +189,10 @@ export class Checker {
           (entry.what === 'forgotten' && entry.call === call) ||
           // A process has no other credentials until the client comes again.
           (entry.what === 'refused' && entry.by === by && entry.atMs > atMs) ||
-          (entry.what === 'cancelled' && entry.call === call && entry.atMs < atMs + HELD_MS),
+          // Its client withdrew the call, or its tool did without an answer.
+          (['cancelled', 'ended'].includes(entry.what) &&
+            entry.call === call &&
+            entry.atMs < atMs + HELD_MS),
       );
       if (isOver || nowMs - atMs < SHOWN_WITHIN_MS) continue;
       if (this.#shown.has(question ?? '') || this.#left.has(call)) continue;
