@@ -15,7 +15,7 @@ import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
 import { asksOnItsStream } from './servers/tools.ts';
-import { answerTo } from './servers/sessions.ts';
+import { answerTo } from './servers/questions.ts';
 
 export interface Surroundings {
   readonly seed: number;

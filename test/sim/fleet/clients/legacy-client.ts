@@ -123,8 +123,13 @@ function send(
   });
 }
 
-/** Reads a body that is no stream. @returns `null` if it breaks, or is empty */
+/** Reads a body, as JSON or as a stream. @returns its last message; `null` if it breaks, or is empty */
 export async function readLegacy(response: IncomingMessage): Promise<LegacyMessage | null> {
+  if (isStream(response)) {
+    let last: LegacyMessage | null = null;
+    await readStream(response, (_, message) => (last = message ?? last));
+    return last;
+  }
   try {
     let text = '';
     for await (const bytes of response) text += String(bytes);
@@ -144,7 +149,7 @@ export function isStream({ headers }: IncomingMessage): boolean {
  */
 export function readStream(
   response: IncomingMessage,
-  onEvent: (id: string | null, message: LegacyMessage | null) => void,
+  onEvent: (id: string | null, message: LegacyMessage | null) => unknown,
 ): Promise<void> {
   let text = '';
   response.on('data', (bytes: Buffer) => {

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { simulation } from '../../engine/simulation.ts';
 import { END_WITHIN_MS } from '../checker.ts';
 import type { Surroundings } from '../caller.ts';
-import { answerTo } from '../servers/sessions.ts';
+import { answerTo } from '../servers/questions.ts';
 import { PAUSE_MS, RunningCall, type Session } from './legacy-call.ts';
 import {
   LEGACY_PROTOCOL,
@@ -34,8 +34,8 @@ export class LegacySession {
   #session: Session | null = null;
   #opening: Promise<Session | null> | null = null;
   readonly #calls = new Map<string, RunningCall>();
-  readonly #answered = new Set<string>();
-  readonly #withdrawn = new Set<string>();
+  readonly #answered = new Set<string | number>();
+  readonly #withdrawn = new Set<string | number>();
   #listening: IncomingMessage | null = null;
   #isOver = false;
   /** When a change of the tools was heard last. */
@@ -169,18 +169,24 @@ export class LegacySession {
   #hear(message: LegacyMessage, call: string | null, session: Session, by: string): void {
     const { id, method, params = {} } = message;
     if (method === 'notifications/tools/list_changed') this.heardMs = simulation().nowMs;
-    if (method === 'notifications/cancelled') this.#withdrawn.add(String(params.requestId));
+    if (method === 'notifications/cancelled') this.#withdrawn.add(params.requestId ?? '');
     if (method === 'ping') void this.#post({ jsonrpc: '2.0', id, result: {} }, session);
     if (method !== 'elicitation/create' || params.message === undefined) return;
     const asking = /call=(\w+);/.exec(params.message)?.[1] ?? '';
     const { checker } = this.#client.around;
     if (!this.#calls.has(asking)) checker.break(4, `${this.name} is shown a question of ${asking}`);
     checker.shown(call ?? asking, params);
-    void this.#answer(String(id), params.message, asking, session, by);
+    void this.#answer(id, params.message, asking, session, by);
   }
 
-  async #answer(id: string, message: string, asking: string, session: Session, by: string) {
-    if (this.#answered.has(id)) return;
+  async #answer(
+    id: string | number | undefined,
+    message: string,
+    asking: string,
+    session: Session,
+    by: string,
+  ): Promise<void> {
+    if (id === undefined || this.#answered.has(id)) return;
     this.#answered.add(id);
     this.#client.tell(`is shown a question of ${asking}`);
     simulation().onMoment('shown', by);

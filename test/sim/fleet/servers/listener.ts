@@ -3,14 +3,14 @@ import http, { type IncomingMessage } from 'node:http';
 import { simulation } from '../../engine/simulation.ts';
 import { HttpSseServer } from './http-sse.ts';
 import { callerOf, peerOf, type Requests } from './requests.ts';
+import { SdkServer } from './sdk-server.ts';
 import type { Message, ServerOptions } from './sessions.ts';
 import { StreamableHttpServer } from './streamable-http.ts';
 
 /** Listens at `port`, as the process that calls it. */
 export function startServer(port: number, options: ServerOptions): Requests {
-  const { transport, forgetsAtMs } = options.traits;
-  const requests =
-    transport === 'http-sse' ? new HttpSseServer(options) : new StreamableHttpServer(options);
+  const { forgetsAtMs } = options.traits;
+  const requests = requestsOf(options);
   const server = http.createServer((request, response) => {
     response.on('error', () => {});
     void bodyOf(request).then((text) => {
@@ -28,6 +28,12 @@ export function startServer(port: number, options: ServerOptions): Requests {
   server.listen(port, '127.0.0.1');
   if (forgetsAtMs !== null) simulation().after(forgetsAtMs, () => requests.forget());
   return requests;
+}
+
+function requestsOf(options: ServerOptions): Requests {
+  const { transport, sdk } = options.traits;
+  if (sdk !== null) return new SdkServer(options);
+  return transport === 'http-sse' ? new HttpSseServer(options) : new StreamableHttpServer(options);
 }
 
 /** @returns `null` if the request breaks off */

@@ -2,8 +2,10 @@
 import { Random } from '../../engine/random.ts';
 import { simulation } from '../../engine/simulation.ts';
 import type { Deed, Journal, JournalEntry } from './journal.ts';
+import { ANSWER_WITHIN_MS, questionOf, Questions } from './questions.ts';
 import { isTool, runTool, TOOLS } from './tools.ts';
 import type { ServerTraits } from './traits.ts';
+import { contentOf, type Report, untilWithdrawn, workOf } from './work.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -34,11 +36,6 @@ export interface Line {
   send(message: Json): void;
 }
 
-interface Question {
-  readonly call: string;
-  readonly settle: (answer: string) => void;
-}
-
 /** What all sessions of a server share. */
 export interface ServerOptions {
   /** Whether it demands tokens that are not over. */
@@ -50,34 +47,14 @@ export interface ServerOptions {
 }
 
 export const PROTOCOL = '2025-06-18';
-/** As servers of the SDK do: a question between two readers of a stream can be lost. */
-const ANSWER_WITHIN_MS = 62_000;
-const SLOWEST_PAUSE_MS = 200;
-const WITHDRAWN_AFTER_MS = 30;
-const PING_EVERY_MS = 3_000;
-const PONG_WITHIN_MS = 1_000;
-const REPORTS = 40;
-const REPORT_BYTES = 12_000;
-const REPORT_EVERY_MS = 20;
+export const PING_EVERY_MS = 3_000;
+export const PONG_WITHIN_MS = 1_000;
 /** Longer than it takes to resume a stream. */
 const WATCH_MS = 1_500;
 /** Gateways ping twice as often. */
 const SILENCE_MS = 10_000;
 /** A call is made at once after the server was told of its level. */
 const LEVEL_BEFORE_MS = 1_000;
-/** 3 MiB, as text. */
-const PICTURE = Buffer.alloc(3 * 1_024 * 1_024).toString('base64');
-const ONE_REPORT_BYTES = 2 * REPORTS * REPORT_BYTES;
-/** The message of a question says whose it is. */
-const QUESTION = /^call=(\w+);question=([\w-]+);$/;
-
-/** What a client answers to a question with this message. */
-export function answerTo(message: string): string {
-  return QUESTION.exec(message)?.[2] ?? '';
-}
-
-/** An answer that is on its way when its question is withdrawn arrives within this time (cancellation, "Timing Considerations"). */
-const CROSSES_WITHIN_MS = 1_000;
 
 export class ServerSession {
   readonly name: string;
@@ -85,9 +62,7 @@ export class ServerSession {
   readonly caller: string;
   readonly #options: ServerOptions;
   readonly #beside: Line;
-  readonly #questions = new Map<string, Question>();
-  /** The questions that are closed, and until when an answer can have crossed the withdrawal. */
-  readonly #closed = new Map<string, { readonly call: string; readonly crossesUntilMs: number }>();
+  readonly #questions = new Questions((what, call, by, more) => this.#note(what, call, by, more));
   readonly #calls = new Map<string | number, string>();
   #hasLevel = false;
   #wasLevelAsked = false;
@@ -138,9 +113,9 @@ export class ServerSession {
     if (!this.#options.traits.expectsPings) return;
     simulation().after(SILENCE_MS, () => {
       const isSilent = this.#heardMs === nowMs && !this.#isOver;
-      const [waiting] = this.#questions.values();
+      const [waiting] = this.#questions.asking;
       if (!isSilent || waiting === undefined || goodUntilMs < simulation().nowMs) return;
-      this.#note('not pinged', waiting.call, by);
+      this.#note('not pinged', waiting, by);
     });
   }
 
@@ -153,12 +128,11 @@ export class ServerSession {
   /** Forgets all of it, as a server that starts again. */
   forget(): void {
     this.#isOver = true;
-    const asking = [...this.#questions.values()].map(({ call }) => call);
-    for (const call of new Set([...this.#calls.values(), ...asking])) {
+    for (const call of new Set([...this.#calls.values(), ...this.#questions.asking])) {
       this.#note('forgotten', call, 'nobody');
     }
     this.#calls.clear();
-    this.#questions.clear();
+    this.#questions.forget();
   }
 
   /** A reply, or a notification. @param by the process that sent it */
@@ -170,22 +144,7 @@ export class ServerSession {
     if (message.method !== undefined) return;
     const id = String(message.id);
     this.#unansweredPings.delete(id);
-    const question = this.#questions.get(id);
-    if (question === undefined) {
-      const closed = this.#closed.get(id);
-      if (closed !== undefined && simulation().nowMs > closed.crossesUntilMs) {
-        this.#note('answered again', closed.call, by, { question: id });
-      } else if (closed !== undefined) this.#close(id, closed.call);
-      return;
-    }
-    const { call, settle } = question;
-    const answer = message.result?.content?.name ?? 'declined';
-    const isAccepted = message.result?.action === 'accept';
-    this.#note('answered', call, by, { question: id });
-    if (!isAccepted) this.#note('declined', call, by, { question: id });
-    else if (answer !== id) this.#note('answered wrongly', call, by, { question: id });
-    this.#close(id, call);
-    settle(isAccepted ? answer : 'declined');
+    this.#questions.take(id, message, by);
   }
 
   /** The reply to a request that is no call. */
@@ -219,44 +178,29 @@ export class ServerSession {
     if (this.#isOver) return;
     this.#calls.delete(id);
     this.#note('ended', call, line.reader());
-    const text = `of=${call};answers=${answers.join(',')};`;
-    const picture = { type: 'image', mimeType: 'image/png', data: PICTURE };
-    const content = [{ type: 'text', text }, ...(this.#options.traits.draws ? [picture] : [])];
+    const content = contentOf(call, answers, this.#options);
     line.send({ jsonrpc: '2.0', id, result: { content } });
   }
 
   #workOf(call: string, line: Line, progressToken: string | number | undefined) {
-    const { workMs } = this.#options;
     const random = new Random(`${simulation().seed}:works:${call}`);
     let asked = 0;
-    let progress = 0;
+    const report = ({ progress, message }: Report) => {
+      const params = { progressToken, progress, message };
+      line.send({ jsonrpc: '2.0', method: 'notifications/progress', params });
+    };
     return {
       ask: (where: 'own' | 'beside') =>
         this.#ask(call, (asked += 1), where === 'own' ? line : this.#beside).answer,
       askInVain: async () => {
         const { id } = this.#ask(call, (asked += 1), line);
-        await simulation().sleep(WITHDRAWN_AFTER_MS + random.below(WITHDRAWN_AFTER_MS));
-        if (!this.#questions.has(id)) return;
-        this.#note('withdrawn', call, line.reader(), { question: id });
-        this.#close(id, call, simulation().nowMs + CROSSES_WITHIN_MS);
+        await untilWithdrawn(random);
+        if (!this.#questions.isOpen(id)) return;
+        this.#questions.withdraw(id, line.reader());
         const withdrawn = { requestId: id, reason: 'withdrawn' };
         line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: withdrawn });
       },
-      work: () => simulation().sleep(workMs(call)),
-      pause: () => simulation().sleep(random.below(SLOWEST_PAUSE_MS)),
-      report: async () => {
-        if (progressToken === undefined) return;
-        const { reports } = this.#options.traits;
-        const [count, bytes] =
-          reports === 'at-once' ? [1, ONE_REPORT_BYTES] : [REPORTS, REPORT_BYTES];
-        for (let nth = 0; nth < count; nth++) {
-          progress += 1;
-          const message = `${progress}: ${'x'.repeat(bytes)}`;
-          const params = { progressToken, progress, message };
-          line.send({ jsonrpc: '2.0', method: 'notifications/progress', params });
-          if (reports === 'steadily') await simulation().sleep(REPORT_EVERY_MS);
-        }
-      },
+      ...workOf(call, random, this.#options, progressToken === undefined ? null : report),
       act: () => {
         if (!this.#isOver) this.#note('acted', call, line.reader());
       },
@@ -270,27 +214,22 @@ export class ServerSession {
     const { name, length } = line;
     const place = name === undefined ? {} : { stream: name, event: (length ?? 0) + 1 };
     this.#note('asked', call, line.reader(), { question: id, ...place });
-    const properties = { name: { type: 'string' } };
-    const requestedSchema = { type: 'object', properties };
-    const params = { message: `call=${call};question=${id};`, requestedSchema };
+    const params = questionOf(call, id);
     const { promise: answer, resolve: settle } = Promise.withResolvers<string>();
-    this.#questions.set(id, { call, settle });
+    this.#questions.open(id, { call, name: id, settle });
     const question = { jsonrpc: '2.0', id, method: 'elicitation/create', params };
     line.send(question);
     if (this.#options.traits.repeats) line.send(question);
     if (this.#options.traits.onlyRepeats) this.#watch(id, call, line);
     simulation().after(ANSWER_WITHIN_MS, () => {
-      if (!this.#questions.has(id) || this.#isOver) return;
-      this.#note('not answered', call, line.reader(), { question: id });
-      this.#close(id, call);
-      settle('not answered');
+      if (!this.#isOver) this.#questions.expire(id, line.reader());
     });
     return { id, answer };
   }
 
   /** Who waits for its client still reads the stream. */
   #watch(id: string, call: string, line: Line): void {
-    const isLeft = () => this.#questions.has(id) && line.reader() === 'nobody';
+    const isLeft = () => this.#questions.isOpen(id) && line.reader() === 'nobody';
     simulation().after(WATCH_MS, () => {
       if (!isLeft()) return;
       simulation().after(WATCH_MS, () => {
@@ -301,11 +240,6 @@ export class ServerSession {
 
   #note(what: Deed, call: string, by: string, more: Partial<JournalEntry> = {}): void {
     this.#options.journal.note(what, call, { session: this.name, by, ...more });
-  }
-
-  #close(id: string, call: string, crossesUntilMs = 0): void {
-    this.#questions.delete(id);
-    this.#closed.set(id, { call, crossesUntilMs });
   }
 
   #pingLater(): void {

@@ -3,6 +3,8 @@ import { below, choose } from '../../engine/random.ts';
 
 export interface ServerTraits {
   readonly transport: 'streamable-http' | 'http-sse' | 'stdio';
+  /** The official SDK that it is built with, which runs as it is; `null` for a model. */
+  readonly sdk: 'typescript-1' | null;
   /** Whether its streams can be resumed: its events have ids, and it keeps them. */
   readonly hasStore: boolean;
   /** What becomes of a second standalone stream of a session. */
@@ -43,6 +45,7 @@ export interface ServerTraits {
 
 export const PLAIN_SERVER: ServerTraits = {
   transport: 'streamable-http',
+  sdk: null,
   hasStore: true,
   secondStream: 'refused',
   endsConnectionsMs: null,
@@ -68,7 +71,25 @@ const LONGEST_RUN_MS = 14_000;
 const SLOWEST_TAKING_MS = 1_500;
 const CONNECTION_MS = { least: 400, range: 4_000 } as const;
 
+/** Of so many servers over Streamable HTTP, one is built with the SDK. */
+const SDK_ONE_IN = 10;
+/** What no server of the SDK does: it refuses a second stream, and what it is told it takes at once. */
+const NOT_OF_SDK = {
+  secondStream: 'refused',
+  endsStandalone: false,
+  repeats: false,
+  takesAnswersMs: 0,
+  holdsHeads: false,
+  repliesWithJson: false,
+} as const;
+
 export function traitsOf(seed: number): ServerTraits {
+  const drawn = modelOf(seed);
+  const isModel = drawn.transport !== 'streamable-http' || below(`sdk:${seed}`, SDK_ONE_IN) > 0;
+  return isModel ? drawn : { ...drawn, sdk: 'typescript-1', ...NOT_OF_SDK };
+}
+
+function modelOf(seed: number): ServerTraits {
   const number = (why: string, end: number) => below(`server:${seed}:${why}`, end);
   const oneIn = (count: number, why: string) => number(why, count) === 0;
   if (oneIn(7, 'stdio')) {
@@ -88,6 +109,7 @@ export function traitsOf(seed: number): ServerTraits {
   const endsConnections = hasStore && oneIn(4, 'ends');
   return {
     transport: isOldest ? 'http-sse' : 'streamable-http',
+    sdk: null,
     hasStore,
     secondStream: oneIn(2, 'second') ? 'refused' : 'replaces',
     endsConnectionsMs: endsConnections
