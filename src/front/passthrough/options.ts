@@ -64,7 +64,7 @@ export interface PassThroughOptions {
 }
 
 export interface PassThroughFailure {
-  readonly httpStatus: FailureStatus | 500;
+  readonly httpStatus: FailureStatus;
   /** For the operator. It can contain the address of the upstream. */
   readonly problem: string;
 }

@@ -14,7 +14,6 @@ import type { History } from './history.ts';
 import { runWorker } from './workers.ts';
 import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
-import '@fastify/http-proxy';
 import '../../../src/replicas/directory/redis-directory.ts';
 import '../../../src/replicas/redis/client.ts';
 import '../../../src/replicas/relay/redis-queue.ts';
