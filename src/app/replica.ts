@@ -6,17 +6,17 @@ import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../lib/address.ts';
 import { listenAt } from '../lib/listen.ts';
 import { DirectoryUnavailable, type ClaimStore } from '../model/directory.ts';
-import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
+import type { FleetClock } from '../fleet/store/fleet-clock.ts';
 import type { LocalCounts } from '../lib/counts.ts';
 import { inBackground } from '../lib/background.ts';
 import type { OpenResponses } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/crypto.ts';
-import { DirectRelay } from '../replicas/relay/direct/direct-relay.ts';
-import type { Arrival } from '../replicas/relay/direct/handshake.ts';
-import { createRelayServer } from '../replicas/relay/relay-server.ts';
-import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
-import { OwnerActivity } from '../replicas/relay/liveness.ts';
+import { DirectRelay } from '../fleet/relay/direct/direct-relay.ts';
+import type { Arrival } from '../fleet/relay/direct/handshake.ts';
+import { createRelayServer } from '../fleet/relay/relay-server.ts';
+import type { IncomingRetriesOptions } from '../fleet/relay/incoming-retry.ts';
+import { OwnerActivity } from '../fleet/relay/liveness.ts';
 import type { KeyRing, SecretKey } from '../seal/key-ring.ts';
 import type { SealKeys } from '../seal/seal-keys.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -274,9 +274,9 @@ class SiblingRelay implements Relay {
 /** Loads what speaks to Redis. Without Redis it would be a tenth of the time to start. */
 async function redisModules() {
   const [directory, queue, relay] = await Promise.all([
-    import('../replicas/directory/redis-directory.ts'),
-    import('../replicas/relay/redis-queue.ts'),
-    import('../replicas/relay/redis-relay.ts'),
+    import('../fleet/store/redis-directory.ts'),
+    import('../fleet/relay/redis-queue.ts'),
+    import('../fleet/relay/redis-relay.ts'),
   ]);
   return { ...directory, ...queue, ...relay };
 }

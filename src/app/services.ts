@@ -186,7 +186,7 @@ async function openRateStore(
     ),
   );
   if (redis === null || !isLimited) return null;
-  const { createRedis, keepConnecting } = await import('../replicas/redis/client.ts');
+  const { createRedis, keepConnecting } = await import('../fleet/redis/client.ts');
   let isClosed = false;
   const client = createRedis(redis, Math.random);
   // The directory has a connection of its own, and logs that Redis is unreachable.

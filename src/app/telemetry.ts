@@ -4,7 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import { countedLog } from '../ops/counted-log.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
-import { FleetClock } from '../replicas/directory/fleet-clock.ts';
+import { FleetClock } from '../fleet/store/fleet-clock.ts';
 import { maxSessions } from '../routes/settings.ts';
 import { Routes } from '../routes/routes.ts';
 import type { SharedServices } from '../routes/shared-services.ts';

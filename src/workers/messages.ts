@@ -5,8 +5,8 @@ import type { Readiness } from '../ops/admin.ts';
 import type { LiveView } from '../app/live/others.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
 import type { MetricsSnapshot } from '../ops/metrics.ts';
-import type { Arrival } from '../replicas/relay/direct/handshake.ts';
-import type { ClaimReply, ClaimRequest } from '../replicas/directory/claim-table.ts';
+import type { Arrival } from '../fleet/relay/direct/handshake.ts';
+import type { ClaimReply, ClaimRequest } from '../fleet/store/claim-table.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import type { CountEntries } from './shared-counts.ts';
 

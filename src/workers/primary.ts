@@ -25,7 +25,7 @@ import {
   type ToWorker,
   type WorkerStatus,
 } from './messages.ts';
-import { ClaimTable } from '../replicas/directory/claim-table.ts';
+import { ClaimTable } from '../fleet/store/claim-table.ts';
 import { readinessOfWorkers } from '../app/readiness.ts';
 import { generateSealKey } from '../routes/settings.ts';
 import { ConfigRefused, Reloads, type Prepared } from '../app/reload/reloads.ts';

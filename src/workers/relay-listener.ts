@@ -1,8 +1,8 @@
 /** The one relay listener of a gateway with several workers. */
 import type { Server } from 'node:http';
 import type { ListenAddress } from '../lib/address.ts';
-import { refuseArrival, type Arrival } from '../replicas/relay/direct/handshake.ts';
-import { createRelayServer } from '../replicas/relay/relay-server.ts';
+import { refuseArrival, type Arrival } from '../fleet/relay/direct/handshake.ts';
+import { createRelayServer } from '../fleet/relay/relay-server.ts';
 import { listenAt } from '../lib/listen.ts';
 
 /**

@@ -4,9 +4,9 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../lib/clock.ts';
 import { COMMAND_FILE, StartFailure } from '../lib/program.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
-import type { Arrival } from '../replicas/relay/direct/handshake.ts';
+import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import type { Config } from '../config/schema.ts';
-import type { ClaimReply, ClaimRequest } from '../replicas/directory/claim-table.ts';
+import type { ClaimReply, ClaimRequest } from '../fleet/store/claim-table.ts';
 import {
   writeConfig,
   type FromWorker,

@@ -4,12 +4,12 @@ import type { Config } from '../config/schema.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
 import type { Log } from '../ops/log.ts';
-import type { Arrival } from '../replicas/relay/direct/handshake.ts';
+import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import { openGateway, type GatewayOptions, type GatewayProcess } from '../app/gateway.ts';
 import { lookEverywhere, type LiveView } from '../app/live/others.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
 import type { Siblings } from '../app/replica.ts';
-import { RemoteClaims } from '../replicas/directory/claim-table.ts';
+import { RemoteClaims } from '../fleet/store/claim-table.ts';
 import { problemsOf, type Prepared } from '../app/reload/reloads.ts';
 import {
   readConfig,

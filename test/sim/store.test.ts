@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CLAIM, RELEASE } from '../../src/replicas/directory/claim-record.ts';
-import { PUSH } from '../../src/replicas/relay/redis-queue.ts';
+import { CLAIM, RELEASE } from '../../src/fleet/store/claim-record.ts';
+import { PUSH } from '../../src/fleet/relay/redis-queue.ts';
 import { type RedisServer, startRedis } from '../fixtures/redis/redis-server.ts';
 import { encode, type Reply, RespParser } from './store/resp.ts';
 import { Store } from './store/store.ts';

@@ -4,7 +4,7 @@ import { dialectPaths, type Config, type RouteConfig } from '../schema.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
 import { formatAddress, type ListenAddress } from '../../lib/address.ts';
 import { formatDuration } from '../units.ts';
-import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
+import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../fleet/redis/options.ts';
 import type { Problem } from './problem.ts';
 
 /** Paths of health checks and scrapers. No MCP endpoint may use them. */

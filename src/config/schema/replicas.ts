@@ -1,6 +1,6 @@
 /** The keys that let several replicas work as one. */
 import { z } from 'zod';
-import type { RedisOptions } from '../../replicas/redis/options.ts';
+import type { RedisOptions } from '../../fleet/redis/options.ts';
 import { address, choice, duration, list, orNull, parsed, section, text } from './fields.ts';
 
 /** How to reach the store, and how long the start waits for it, in ms. */

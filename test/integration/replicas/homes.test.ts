@@ -202,6 +202,8 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     await redis.restart();
     const stored = overseer(redis);
     await expect.poll(() => stored.keys('*:session'), { timeout: 10_000 }).toHaveLength(1);
+    // One that has not reached Redis again has a session of its own meanwhile.
+    await expect.poll(() => stored.keys('*:lease'), { timeout: 10_000 }).toHaveLength(2);
     expect(text(await call(b, 'count'))).toBe('2');
     expect(text(await call(a, 'count'))).toBe('3');
     await a.kill();

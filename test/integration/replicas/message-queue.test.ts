@@ -2,7 +2,7 @@
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
-import { MessageQueue } from '../../../src/replicas/relay/redis-queue.ts';
+import { MessageQueue } from '../../../src/fleet/relay/redis-queue.ts';
 import { redisServer } from '../../fixtures/gateways/replica-testbed.ts';
 import { overseer } from '../../fixtures/redis/redis-topologies.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';

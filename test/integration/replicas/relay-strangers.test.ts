@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { createRelayServer } from '../../../src/replicas/relay/relay-server.ts';
+import { createRelayServer } from '../../../src/fleet/relay/relay-server.ts';
 import { RelayListener } from '../../../src/workers/relay-listener.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 

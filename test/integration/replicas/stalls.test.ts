@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { OWNER_TIMEOUT_MS } from '../../../src/replicas/relay/liveness.ts';
+import { OWNER_TIMEOUT_MS } from '../../../src/fleet/relay/liveness.ts';
 import { directReplica } from '../../fixtures/direct-replica.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
-import { sealMessage } from '../../../src/replicas/relay/messages.ts';
+import { sealMessage } from '../../../src/fleet/relay/messages.ts';
 import { createKeyRing } from '../../../src/seal/key-ring.ts';
 import {
   answersOf,

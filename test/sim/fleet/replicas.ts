@@ -14,10 +14,10 @@ import type { History } from './history.ts';
 import { runWorker } from './workers.ts';
 import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
-import '../../../src/replicas/directory/redis-directory.ts';
-import '../../../src/replicas/redis/client.ts';
-import '../../../src/replicas/relay/redis-queue.ts';
-import '../../../src/replicas/relay/redis-relay.ts';
+import '../../../src/fleet/store/redis-directory.ts';
+import '../../../src/fleet/redis/client.ts';
+import '../../../src/fleet/relay/redis-queue.ts';
+import '../../../src/fleet/relay/redis-relay.ts';
 
 await loadJose();
 

@@ -1,6 +1,6 @@
 /** What a Redis keeps, as far as gateways use it, with twins of their scripts. It is compared with a real one. */
-import { CLAIM, RELEASE } from '../../../src/replicas/directory/claim-record.ts';
-import { PUSH } from '../../../src/replicas/relay/redis-queue.ts';
+import { CLAIM, RELEASE } from '../../../src/fleet/store/claim-record.ts';
+import { PUSH } from '../../../src/fleet/relay/redis-queue.ts';
 import type { Reply } from './resp.ts';
 
 type Value = Buffer | Buffer[];

@@ -1,7 +1,7 @@
 /** Which process has a home, while homes come and go. */
 import { expect, test } from 'vitest';
 import { DirectoryUnavailable, type ClaimStore } from '../../../src/model/directory.ts';
-import { ClaimTable, RemoteClaims } from '../../../src/replicas/directory/claim-table.ts';
+import { ClaimTable, RemoteClaims } from '../../../src/fleet/store/claim-table.ts';
 import { sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { HomePlacement } from '../../../src/sessions/placement.ts';

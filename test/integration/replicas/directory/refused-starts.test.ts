@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
-import type { RedisOptions } from '../../../../src/replicas/redis/options.ts';
+import type { RedisOptions } from '../../../../src/fleet/redis/options.ts';
 import { freePort } from '../../../fixtures/processes.ts';
 import {
   makeReplica,

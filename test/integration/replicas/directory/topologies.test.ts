@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
-import type { RedisOptions } from '../../../../src/replicas/redis/options.ts';
+import type { RedisOptions } from '../../../../src/fleet/redis/options.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import { freePort } from '../../../fixtures/processes.ts';
 import {

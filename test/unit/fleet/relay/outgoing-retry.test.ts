@@ -1,8 +1,8 @@
 /** The order in which the requester tells its client what the owner sends. */
 import { expect, test } from 'vitest';
 import type { Waiter } from '../../../../src/model/request.ts';
-import { writeLine } from '../../../../src/replicas/relay/messages.ts';
-import { OutgoingRetry } from '../../../../src/replicas/relay/outgoing-retry.ts';
+import { writeLine } from '../../../../src/fleet/relay/messages.ts';
+import { OutgoingRetry } from '../../../../src/fleet/relay/outgoing-retry.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const RESULT = { content: [] };

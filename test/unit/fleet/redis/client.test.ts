@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { createRedis } from '../../../../src/replicas/redis/client.ts';
+import { createRedis } from '../../../../src/fleet/redis/client.ts';
 import {
   addressOf,
   RedisUrlInvalid,
   type RedisOptions,
-} from '../../../../src/replicas/redis/options.ts';
+} from '../../../../src/fleet/redis/options.ts';
 
 const single = (url: string): RedisOptions => ({
   mode: 'single',

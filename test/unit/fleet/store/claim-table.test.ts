@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ClaimTable, RemoteClaims } from '../../../../src/replicas/directory/claim-table.ts';
+import { ClaimTable, RemoteClaims } from '../../../../src/fleet/store/claim-table.ts';
 import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
 import { homeId } from '../../../../src/protocol/ids.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';

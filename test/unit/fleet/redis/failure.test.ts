@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
-import { unavailable } from '../../../../src/replicas/redis/client.ts';
+import { unavailable } from '../../../../src/fleet/redis/client.ts';
 
 const STORE = 'redis://store:6379';
 

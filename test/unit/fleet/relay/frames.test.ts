@@ -5,7 +5,7 @@ import {
   FrameReader,
   FrameSealer,
   type StampedFrame,
-} from '../../../../src/replicas/relay/direct/frames.ts';
+} from '../../../../src/fleet/relay/direct/frames.ts';
 
 const KEY = createSecretKey(Buffer.alloc(32, 1));
 const FRAME: StampedFrame = {

@@ -1,7 +1,7 @@
 /** The lease of a replica: when it was gone. */
 import { expect, test } from 'vitest';
-import { OwnLease } from '../../../../src/replicas/directory/own-lease.ts';
-import type { RedisClient } from '../../../../src/replicas/redis/client.ts';
+import { OwnLease } from '../../../../src/fleet/store/own-lease.ts';
+import type { RedisClient } from '../../../../src/fleet/redis/client.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const LEASE_MS = 5_000;

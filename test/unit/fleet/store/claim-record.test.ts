@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { readClaim, writeOwner } from '../../../../src/replicas/directory/claim-record.ts';
-import { readLease, writeLease } from '../../../../src/replicas/directory/lease-record.ts';
+import { readClaim, writeOwner } from '../../../../src/fleet/store/claim-record.ts';
+import { readLease, writeLease } from '../../../../src/fleet/store/lease-record.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 
 const OWNER = { id: 'id', instance: 'instance', address: 'http://127.0.0.1:1' };

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { asLocalUser } from '../../../../src/front/callers.ts';
 import { callerOf } from '../../../../src/identity/identity.ts';
 import type { Caller } from '../../../../src/model/request.ts';
-import { readRequest, writeRequest } from '../../../../src/replicas/relay/messages.ts';
+import { readRequest, writeRequest } from '../../../../src/fleet/relay/messages.ts';
 import { RETRY } from '../../../fixtures/clients/edge-request.ts';
 
 const OPTIONS = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { FleetClock } from '../../../../src/replicas/directory/fleet-clock.ts';
+import { FleetClock } from '../../../../src/fleet/store/fleet-clock.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 function fleetClock() {

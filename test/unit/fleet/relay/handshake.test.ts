@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { connect } from '../../../../src/replicas/relay/direct/handshake.ts';
+import { connect } from '../../../../src/fleet/relay/direct/handshake.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 

@@ -5,7 +5,7 @@ import {
   REQUESTER_TIMEOUT_MS,
   OWNER_TIMEOUT_MS,
   startWatchdog,
-} from '../../../../src/replicas/relay/liveness.ts';
+} from '../../../../src/fleet/relay/liveness.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 /** The clock of a process that stalls: what is due meanwhile fires afterwards, and late. */

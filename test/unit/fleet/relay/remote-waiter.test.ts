@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { CallReply } from '../../../../src/model/request.ts';
-import { RemoteWaiter } from '../../../../src/replicas/relay/remote-waiter.ts';
-import { readLine } from '../../../../src/replicas/relay/messages.ts';
+import { RemoteWaiter } from '../../../../src/fleet/relay/remote-waiter.ts';
+import { readLine } from '../../../../src/fleet/relay/messages.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const ANSWER: CallReply = { kind: 'result', result: { content: [] } };

@@ -4,7 +4,7 @@ import {
   LineAssembler,
   MAX_PIECE_BYTES,
   splitIntoPieces,
-} from '../../../../src/replicas/relay/messages.ts';
+} from '../../../../src/fleet/relay/messages.ts';
 
 const MIB = 1024 * 1024;
 const NO_LIMIT = Infinity;

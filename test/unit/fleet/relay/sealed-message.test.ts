@@ -3,7 +3,7 @@ import {
   openMessage,
   sealMessage,
   type RelayMessage,
-} from '../../../../src/replicas/relay/messages.ts';
+} from '../../../../src/fleet/relay/messages.ts';
 import { createKeyRing, type KeyPurpose } from '../../../../src/seal/key-ring.ts';
 
 const ring = <Purpose extends KeyPurpose>(purpose: Purpose, byte = 1) =>

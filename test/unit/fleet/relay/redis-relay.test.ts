@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'vitest';
 import type { CallReply, Waiter } from '../../../../src/model/request.ts';
 import { OpenResponses } from '../../../../src/lib/http.ts';
-import { OwnerActivity } from '../../../../src/replicas/relay/liveness.ts';
-import type { MessageQueue } from '../../../../src/replicas/relay/redis-queue.ts';
-import { RedisRelay, type RedisRelayOptions } from '../../../../src/replicas/relay/redis-relay.ts';
+import { OwnerActivity } from '../../../../src/fleet/relay/liveness.ts';
+import type { MessageQueue } from '../../../../src/fleet/relay/redis-queue.ts';
+import { RedisRelay, type RedisRelayOptions } from '../../../../src/fleet/relay/redis-relay.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
