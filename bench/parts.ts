@@ -8,6 +8,7 @@ import { footprint } from './process/part.ts';
 import { official, questions } from './questions/part.ts';
 import { relay } from './relay/part.ts';
 import { seal } from './seal/part.ts';
+import { stdio } from './stdio/part.ts';
 import { tasks } from './tasks/part.ts';
 import { workers } from './workers/part.ts';
 
@@ -15,6 +16,7 @@ export const PARTS: readonly Part[] = [
   calls,
   questions,
   official,
+  stdio,
   relay,
   workers,
   parked,

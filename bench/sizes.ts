@@ -5,6 +5,7 @@ export interface Sizes {
   readonly calls: CallsOptions;
   readonly questions: QuestionsOptions;
   readonly official: OfficialOptions;
+  readonly stdio: StdioOptions;
   readonly relay: RelayOptions;
   readonly workers: WorkersOptions;
   readonly parked: ParkedOptions;
@@ -39,6 +40,13 @@ export interface QuestionsOptions {
 export interface OfficialOptions {
   readonly warmUp: number;
   readonly samples: number;
+}
+
+export interface StdioOptions {
+  /** How long each number of clients asks, in ms. */
+  readonly runMs: number;
+  /** How long the quiet tool works, in ms. */
+  readonly quietMs: number;
 }
 
 export interface RelayOptions {
@@ -138,6 +146,7 @@ export const FULL: Sizes = {
   },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 200, samples: 200 },
+  stdio: { runMs: 10_000, quietMs: 6_000 },
   relay: { warmUp: 150, samples: 300 },
   workers: { share: 0.12, warmUpMs: 25_000, rounds: 10, runMs: 2_500 },
   parked: {
@@ -192,6 +201,7 @@ export const QUICK: Sizes = {
   },
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
   official: { warmUp: 5, samples: 20 },
+  stdio: { runMs: 2_000, quietMs: 3_000 },
   relay: { warmUp: 50, samples: 80 },
   workers: { share: 0.12, warmUpMs: 2_000, rounds: 2, runMs: 1_000 },
   parked: {

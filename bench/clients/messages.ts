@@ -4,7 +4,7 @@ export interface HttpCall {
   readonly body: string;
 }
 
-export type Tool = 'echo' | 'ask';
+export type Tool = 'echo' | 'ask' | 'quiet';
 
 /** The header in which the gateway is told who calls, so that sessions are pooled. */
 export const PRINCIPAL_HEADER = 'x-bench-principal';
@@ -34,14 +34,17 @@ function argumentsOf(callNumber: number) {
  * @param callNumber the JSON-RPC id, and what marks the arguments
  * @param retry the answers and the state of a round, when this is a retry
  * @param principal who calls; `null` for an anonymous caller
+ * @param more further arguments
  */
 export function modernCall(
   tool: Tool,
   callNumber: number,
   retry: object = {},
   principal: string | null = 'bench',
+  more: object = {},
 ): HttpCall {
-  const params = { name: tool, arguments: argumentsOf(callNumber), ...retry, _meta: META };
+  const args = { ...argumentsOf(callNumber), ...more };
+  const params = { name: tool, arguments: args, ...retry, _meta: META };
   return {
     headers: {
       'content-type': 'application/json',

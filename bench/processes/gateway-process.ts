@@ -24,7 +24,9 @@ export type Launch = (program: URL, args: readonly string[]) => Child;
 
 export interface GatewayOptions {
   /** The URL of the legacy server's endpoint, which is called at `/mcp`. */
-  readonly upstreamUrl: string;
+  readonly upstreamUrl?: string;
+  /** In place of the URL: the program of a server over stdio, and its arguments. */
+  readonly command?: readonly [string, ...string[]];
   /** Further ones, which are called at the paths of `pathOfRoute`. */
   readonly moreUpstreamUrls?: readonly string[];
   /** Where its configuration is written. */
@@ -110,15 +112,25 @@ async function ready(
 
 const PROMOTING: readonly Setting[] = [{ keys: ['routes.0.tasks.promote'], value: 'interactive' }];
 
+function overHttp(index: number, url: string, { transport }: GatewayOptions): Setting[] {
+  return [
+    { keys: [`routes.${index}.upstream.url`], value: url },
+    { keys: [`routes.${index}.upstream.transport`], value: transport ?? 'streamable-http' },
+  ];
+}
+
+function overStdio(index: number, [command, ...args]: readonly string[] = []): Setting[] {
+  return [
+    { keys: [`routes.${index}.upstream.command`], value: command },
+    { keys: [`routes.${index}.upstream.args`], value: args },
+  ];
+}
+
 function settings(options: GatewayOptions, port: number, adminPort: number): Setting[] {
   const { upstreamUrl, moreUpstreamUrls = [], releases = false, relays = false } = options;
   const routes = [upstreamUrl, ...moreUpstreamUrls].flatMap((url, index): Setting[] => [
     { keys: [`routes.${index}.path`], value: pathOfRoute(index) },
-    { keys: [`routes.${index}.upstream.url`], value: url },
-    {
-      keys: [`routes.${index}.upstream.transport`],
-      value: options.transport ?? 'streamable-http',
-    },
+    ...(url === undefined ? overStdio(index, options.command) : overHttp(index, url, options)),
     { keys: [`routes.${index}.sessions.scope`], value: 'principal' },
     { keys: [`routes.${index}.sessions.maxIdle`], value: 64 },
     ...(options.concurrency === undefined
