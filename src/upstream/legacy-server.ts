@@ -1,14 +1,12 @@
 /** A legacy server behind a route, however it is reached: what it is created with, what it is asked for, and what it was told. */
-import type { HeldBytes } from '../lib/byte-budget.ts';
-import type { WriteBurst } from '../lib/http.ts';
-import type { RouteLog } from '../ops/route-log.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import type { AskingStyle, BroadcastDetector } from './discovery/broadcast-detector.ts';
-import type { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { LegacyTransport, UpstreamKind } from './discovery/detection.ts';
+import type { HttpClientOptions } from './http/client.ts';
 import type { InitializeResult } from './session/handshake.ts';
+import type { IncomingOptions } from './session/incoming.ts';
 import type { Session } from './session/session.ts';
 import type { TransportTraits } from './transport/traits.ts';
 import type { CallerHeaders, SessionPoint } from './transport/transport.ts';
@@ -65,35 +63,27 @@ export interface SessionCapacityOptions {
   readonly reserveOnlySession?: () => Promise<() => void>;
 }
 
-export interface UpstreamOptions extends SessionCapacityOptions {
-  readonly url: URL;
-  readonly era: 'auto' | 'legacy' | 'modern';
-  readonly transport: 'auto' | LegacyTransport;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly connectTimeoutMs?: number;
-  readonly headersTimeoutMs: number;
-  readonly maxBodyBytes: number;
-  readonly maxEventBytes: number;
-  /** Counts what waits for its end; without it, each body and event has its own limit only. */
-  readonly holdBytes?: () => HeldBytes;
+/** What a server is created with, however it is reached. */
+export interface ServerOptions
+  extends
+    SessionCapacityOptions,
+    Pick<HttpClientOptions, 'headersTimeoutMs' | 'maxEventBytes' | 'holdBytes'>,
+    Pick<IncomingOptions, 'onChange' | 'log'> {
   readonly pingIntervalMs: number;
-  readonly statefulWithoutSessionId: boolean;
   /** The `clientInfo` for clients that gave none. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
-  /** Returns a number from 0 up to 1. */
-  readonly random: () => number;
-  /** Absent where nobody reads it, as in the probe. */
-  readonly log?: RouteLog | undefined;
-  /** Called like `IncomingOptions.onChange`, for every session. */
-  readonly onChange?: (method: string) => void;
-  /** Whether other replicas may use the server at the same time. */
-  readonly hasSiblings?: boolean;
-  /** Makes the writes of requests. */
-  readonly writes?: WriteBurst;
-  /** Called with the status of each response, and with the failure of a request that got none. */
-  readonly onOutcome?: (outcome: number | UpstreamFailure) => void;
   /** Called with what the server says of itself to the gateway, which has no credentials of a caller. */
   readonly onGreeted?: (greeting: Greeting) => void;
+}
+
+export interface UpstreamOptions extends ServerOptions, HttpClientOptions {
+  readonly era: 'auto' | 'legacy' | 'modern';
+  readonly transport: 'auto' | LegacyTransport;
+  readonly statefulWithoutSessionId: boolean;
+  /** Returns a number from 0 up to 1. */
+  readonly random: () => number;
+  /** Whether other replicas may use the server at the same time. */
+  readonly hasSiblings?: boolean;
 }
 
 /** What a server said of itself to a client that declares nothing. */

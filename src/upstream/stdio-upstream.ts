@@ -1,9 +1,7 @@
 /** A legacy server over stdio: one process for each session, so many at most, and none that fails again and again. */
 import { UNBOUNDED } from './size-limits.ts';
-import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { Clock } from '../lib/clock.ts';
 import { randomId } from '../lib/crypto.ts';
-import type { RouteLog } from '../ops/route-log.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
@@ -14,7 +12,7 @@ import {
   OWN_HEADERS,
   type Greeting,
   type LegacyServer,
-  type SessionCapacityOptions,
+  type ServerOptions,
   type SessionRequest,
 } from './legacy-server.ts';
 import { Session } from './session/session.ts';
@@ -29,7 +27,7 @@ import type { TransportListener } from './transport/transport.ts';
 /** After this time a process ends as soon as it serves no request, in ms: servers leak, and few of them for a day. */
 const MAX_PROCESS_AGE_MS = 86_400_000;
 
-export interface StdioUpstreamOptions extends SessionCapacityOptions {
+export interface StdioUpstreamOptions extends ServerOptions {
   readonly process: {
     readonly command: string;
     readonly args: readonly string[];
@@ -40,19 +38,6 @@ export interface StdioUpstreamOptions extends SessionCapacityOptions {
     readonly cwd: string | null;
     readonly maxProcesses: number;
   };
-  readonly headersTimeoutMs: number;
-  readonly maxEventBytes: number;
-  /** Counts what a line takes until it has ended; without it, each has its own limit only. */
-  readonly holdBytes?: () => HeldBytes;
-  readonly pingIntervalMs: number;
-  /** The `clientInfo` for clients that gave none. */
-  readonly gatewayInfo: { readonly name: string; readonly version: string };
-  /** Absent where nobody reads it, as in the probe. */
-  readonly log?: RouteLog | undefined;
-  /** Called like `IncomingOptions.onChange`, for every session. */
-  readonly onChange?: (method: string) => void;
-  /** Called with what the server says of itself to the gateway. */
-  readonly onGreeted?: (greeting: Greeting) => void;
 }
 
 export class StdioUpstream implements LegacyServer {
@@ -183,7 +168,7 @@ export class StdioUpstream implements LegacyServer {
       standaloneStream: true,
       detector: this.detector,
       askingStyle: this.#asking,
-      ...(onChange === undefined ? {} : { onChange }),
+      onChange,
       log,
     };
     try {

@@ -10,13 +10,11 @@ import {
   BroadcastDetector,
 } from './discovery/broadcast-detector.ts';
 import { BroadcastProbe, repliesToPing } from './quirks/broadcast-probe.ts';
-import { isRefusal, type LegacyTransport, type UpstreamKind } from './discovery/detection.ts';
+import { isRefusal, type LegacyTransport } from './discovery/detection.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../model/upstream-failure.ts';
-import { Greetings } from './discovery/greetings.ts';
+import { GreetedServer } from './discovery/greetings.ts';
 import { Handshakes } from './discovery/handshakes.ts';
-import { HttpClient } from './http/client.ts';
-import type { LegacyServer, Greeting, SessionRequest, UpstreamOptions } from './legacy-server.ts';
-import { ModernSide, type Side } from './discovery/modern-side.ts';
+import type { LegacyServer, SessionRequest, UpstreamOptions } from './legacy-server.ts';
 import { FREED_AFTER_MS, OneSession } from './quirks/one-session.ts';
 import { DeferredHeaders } from './quirks/deferred-headers.ts';
 import { Resumptions } from './discovery/resumptions.ts';
@@ -34,7 +32,7 @@ import type {
   TransportListener,
 } from './transport/transport.ts';
 
-export class Upstream implements LegacyServer {
+export class Upstream extends GreetedServer implements LegacyServer {
   /** The paths to which a server of HTTP+SSE wants messages posted. */
   readonly messagePaths: MessagePaths;
   readonly detector: BroadcastDetector;
@@ -43,15 +41,12 @@ export class Upstream implements LegacyServer {
   readonly #oneSession: OneSession;
   readonly #resumptions: Resumptions;
   readonly #deferredHeaders = new DeferredHeaders();
-  readonly #options: UpstreamOptions;
-  readonly #http: HttpClient;
   readonly #pings = new Semaphore(MAX_PINGS);
-  readonly #greetings: Greetings;
-  readonly #clock: Clock;
   #revision: LegacyRevision | null = null;
   readonly #handshakes: Handshakes;
 
   constructor(options: UpstreamOptions, clock: Clock) {
+    super(options, clock);
     this.messagePaths = new MessagePaths(options.url);
     const { hasSiblings = false, log } = options;
     this.detector = new BroadcastDetector({
@@ -61,21 +56,12 @@ export class Upstream implements LegacyServer {
     });
     this.#resumptions = new Resumptions(clock, log);
     this.#broadcastProbe = new BroadcastProbe(clock, this.detector);
-    this.#options = options;
-    this.#http = new HttpClient(options, clock);
     this.#oneSession = new OneSession({
       isConfigured: options.hasOneSession === true,
-      broken: () => this.#http.broken,
+      broken: () => this.http.broken,
       replies: (session) => repliesToPing(session, clock),
       onCertain: (cause) => log?.event('upstream.one_session', { cause }),
     });
-    const server = {
-      modern: new ModernSide(this.#http, { ...options.gatewayInfo }),
-      hasOneSession: () => this.hasOneSession,
-      open: (kind: LegacyTransport, request: SessionRequest) => this.#open(kind, request),
-    };
-    this.#greetings = new Greetings(options, server, clock);
-    this.#clock = clock;
     this.#handshakes = new Handshakes(clock);
   }
 
@@ -97,44 +83,8 @@ export class Upstream implements LegacyServer {
     return this.#resumptions.deliver && !this.detector.mixesStreams;
   }
 
-  get knownKind(): UpstreamKind | null {
-    return this.#greetings.knownKind;
-  }
-
   get traits(): TransportTraits | null {
     return traitsOf(this.knownKind);
-  }
-
-  get greetedKind(): UpstreamKind | null {
-    return this.#greetings.greetedKind;
-  }
-
-  get mayIssueStates(): boolean {
-    return this.#greetings.mayIssueStates;
-  }
-
-  lastGreeting(): Promise<Greeting | null> {
-    return this.#greetings.lastGreeting();
-  }
-
-  async detect(headers: CallerHeaders): Promise<UpstreamKind> {
-    return this.knownKind ?? this.greet(headers);
-  }
-
-  greet(headers: CallerHeaders): Promise<UpstreamKind> {
-    return this.#greetings.greet(headers);
-  }
-
-  askAgain(headers: CallerHeaders): void {
-    inBackground(this.#greetings.askAgain(headers));
-  }
-
-  doubt(): boolean {
-    return this.#greetings.doubt();
-  }
-
-  modernSide(headers: CallerHeaders): Promise<Side | null> {
-    return this.#greetings.modernSide(headers);
   }
 
   /**
@@ -143,9 +93,9 @@ export class Upstream implements LegacyServer {
    * @throws UpstreamFailure
    */
   async openSession(request: SessionRequest, isSecondTry = false): Promise<Session> {
-    const kind = this.knownKind ?? (await this.#greetings.greetAlone(request.headers));
+    const kind = this.knownKind ?? (await this.greetAlone(request.headers));
     if (kind === 'modern') throw serverIsModern();
-    const { leftOpen } = this.#greetings;
+    const { leftOpen } = this;
     const opening = this.#oneSession.begin();
     try {
       const session = await this.#openFor(kind, request);
@@ -164,7 +114,7 @@ export class Upstream implements LegacyServer {
       }
       if (!this.doubt()) throw error;
       // It may have been upgraded.
-      const now = await this.#greetings.greetAlone(request.headers).catch(() => kind);
+      const now = await this.greetAlone(request.headers).catch(() => kind);
       if (now === 'modern') throw serverIsModern();
       if (now === kind) throw error;
       return this.#openFor(now, request);
@@ -179,7 +129,7 @@ export class Upstream implements LegacyServer {
     request: SessionRequest,
     { sessionId, revision, initialized }: SessionPoint,
   ): Promise<Session> {
-    const kind = this.knownKind ?? (await this.#greetings.greetAlone(request.headers));
+    const kind = this.knownKind ?? (await this.greetAlone(request.headers));
     if (kind === 'modern' || !TRAITS[kind].resumes) {
       throw new UpstreamFailure('session_gone', 'this transport cannot be resumed', {
         mayHaveActed: true,
@@ -191,7 +141,7 @@ export class Upstream implements LegacyServer {
       describe: (headers: CallerHeaders) =>
         this.hasOneSession ? null : this.#describe({ ...request, headers }),
     };
-    return Session.adopt(sessionId, this.#connect(kind), options, this.#clock, {
+    return Session.adopt(sessionId, this.#connect(kind), options, this.clock, {
       revision,
       initialized: initialized === undefined ? null : describeServer(initialized, revision),
     });
@@ -199,31 +149,31 @@ export class Upstream implements LegacyServer {
 
   async close(): Promise<void> {
     await this.#broadcastProbe.close();
-    await this.#http.close();
+    await this.http.close();
   }
 
   async #openFor(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
-    const { log } = this.#options;
-    const open = () => this.#open(kind, request);
+    const { log } = this.options;
+    const open = () => this.open(kind, request);
     const session =
       TRAITS[kind].mayBroadcast && !this.hasOneSession
         ? await this.#broadcastProbe.openSession(open)
         : (this.#withoutHandshake(request) ?? (await open()));
-    this.#greetings.opened(kind, session);
-    if (log !== undefined) logSession(session, log, this.#clock);
+    this.opened(kind, session);
+    if (log !== undefined) logSession(session, log, this.clock);
     return session;
   }
 
   /** Returns a session with a server that gives no session ids; `null` if it has to be opened. */
   #withoutHandshake(request: SessionRequest): Session | null {
     const greetAgain = () =>
-      void this.#open('streamable-http', { ...request, profile: EMPTY_PROFILE })
+      void this.open('streamable-http', { ...request, profile: EMPTY_PROFILE })
         .then((session) => session.close())
         .catch(() => {});
     const known = this.#handshakes.get(request.headers, greetAgain);
     if (known === null) return null;
     const options = { ...this.#sessionOptions(request), onGone: () => this.#handshakes.forget() };
-    return Session.adopt(null, this.#connect('streamable-http'), options, this.#clock, {
+    return Session.adopt(null, this.#connect('streamable-http'), options, this.clock, {
       revision: known.protocolVersion,
       initialized: known,
     });
@@ -232,15 +182,15 @@ export class Upstream implements LegacyServer {
   /** Asks what the server says of itself to this caller, in a session that ends at once. @throws UpstreamFailure */
   async #describe(request: SessionRequest): Promise<InitializeResult> {
     const options = { ...this.#sessionOptions(request), standaloneStream: false };
-    const session = await Session.open(this.#connect('streamable-http'), options, this.#clock);
+    const session = await Session.open(this.#connect('streamable-http'), options, this.clock);
     inBackground(session.close());
     return session.initializeResult;
   }
 
-  async #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
+  protected async open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
     if (this.hasOneSession) {
       await this.#broadcastProbe.close();
-      if (this.#revision !== null) await sleep(this.#clock, FREED_AFTER_MS);
+      if (this.#revision !== null) await sleep(this.clock, FREED_AFTER_MS);
     }
     const options = this.#sessionOptions(request);
     const session = await this.#initialize(kind, options);
@@ -251,9 +201,9 @@ export class Upstream implements LegacyServer {
   }
 
   #connect(kind: LegacyTransport): (listener: TransportListener) => Transport {
-    return connector(kind, this.#http, this.#clock, {
+    return connector(kind, this.http, this.clock, {
       deferredHeaders: this.#deferredHeaders,
-      random: this.#options.random,
+      random: this.options.random,
       noteResumption: (outcome) => this.#resumptions.note(outcome),
       onEndpoint: (endpoint) => this.messagePaths.toldUs(endpoint),
     });
@@ -261,19 +211,19 @@ export class Upstream implements LegacyServer {
 
   async #initialize(kind: LegacyTransport, options: SessionOptions): Promise<Session> {
     try {
-      return await Session.open(this.#connect(kind), options, this.#clock);
+      return await Session.open(this.#connect(kind), options, this.clock);
     } catch (error) {
       // The gateway aborted the request: no result is recorded.
       const failure = asUpstreamFailure(error, false);
-      if (failure.code === 'upstream_timeout') this.#options.onOutcome?.(failure);
+      if (failure.code === 'upstream_timeout') this.options.onOutcome?.(failure);
       throw error;
     }
   }
 
   #sessionOptions(request: SessionRequest): SessionOptions {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
-      this.#options;
-    const { onChange, log } = this.#options;
+      this.options;
+    const { onChange, log } = this.options;
     return {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -290,7 +240,7 @@ export class Upstream implements LegacyServer {
       askingStyle: this.#askingStyle,
       checkQuestion: (question) =>
         this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
-      ...(onChange === undefined ? {} : { onChange }),
+      onChange,
       log,
     };
   }

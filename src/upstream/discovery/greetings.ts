@@ -10,8 +10,9 @@ import {
   type UpstreamKind,
 } from './detection.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
+import { HttpClient } from '../http/client.ts';
 import { readListings, type List } from './listings.ts';
-import { type ModernSide, onlyModern, type Side } from './modern-side.ts';
+import { ModernSide, onlyModern, type Side } from './modern-side.ts';
 import { FREED_AFTER_MS } from '../quirks/one-session.ts';
 import {
   OWN_HEADERS,
@@ -32,18 +33,12 @@ const MIN_DETECTION_GAP_MS = 1_000;
 /** Clients that connect wait for a greeting, and some fall back to the legacy era after 5 s. In ms. */
 const SLOW_GREETING_MS = 3_000;
 
-/** What greetings need of the server. */
-export interface Greeted {
-  readonly modern: ModernSide;
-  readonly hasOneSession: () => boolean;
-  /** Opens a session. Throws UpstreamFailure. */
-  readonly open: (kind: LegacyTransport, request: SessionRequest) => Promise<Session>;
-}
-
-export class Greetings {
-  readonly #options: UpstreamOptions;
-  readonly #server: Greeted;
-  readonly #clock: Clock;
+/** A server over HTTP, as far as it is known from greetings. */
+export abstract class GreetedServer {
+  protected readonly options: UpstreamOptions;
+  protected readonly clock: Clock;
+  protected readonly http: HttpClient;
+  readonly #modern: ModernSide;
   /** What the operator configured. */
   readonly #configured: UpstreamKind | null;
   /** What a response of the server has shown. */
@@ -61,14 +56,21 @@ export class Greetings {
   #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #lastGreeting: Greeting | null = null;
 
-  constructor(options: UpstreamOptions, server: Greeted, clock: Clock) {
-    this.#options = options;
-    this.#server = server;
-    this.#clock = clock;
-    const { era, transport } = options;
+  constructor(options: UpstreamOptions, clock: Clock) {
+    this.options = options;
+    this.clock = clock;
+    this.http = new HttpClient(options, clock);
+    const { era, transport, gatewayInfo } = options;
+    this.#modern = new ModernSide(this.http, { ...gatewayInfo });
     this.#configured = era === 'modern' ? era : transport === 'auto' ? null : transport;
     this.#hasModernSide = era !== 'auto';
   }
+
+  /** Whether the server can have one session only, over all callers. */
+  abstract get hasOneSession(): boolean;
+
+  /** Opens a session. @throws UpstreamFailure */
+  protected abstract open(kind: LegacyTransport, request: SessionRequest): Promise<Session>;
 
   /** What the server speaks, if it is configured or known from a response. */
   get knownKind(): UpstreamKind | null {
@@ -86,7 +88,7 @@ export class Greetings {
   }
 
   /** Resolves when the server has noticed the end of the last greeting's session; `null` after that. */
-  get leftOpen(): Promise<void> | null {
+  protected get leftOpen(): Promise<void> | null {
     return this.#leftOpen;
   }
 
@@ -106,9 +108,7 @@ export class Greetings {
    */
   async greet(headers: CallerHeaders): Promise<UpstreamKind> {
     if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
-    const leave = this.#server.hasOneSession()
-      ? await this.#options.reserveOnlySession?.()
-      : undefined;
+    const leave = this.hasOneSession ? await this.options.reserveOnlySession?.() : undefined;
     try {
       return await this.greetAlone(headers);
     } finally {
@@ -116,8 +116,13 @@ export class Greetings {
     }
   }
 
+  /** Returns what the server speaks, and greets it if that is not known. @throws UpstreamFailure */
+  async detect(headers: CallerHeaders): Promise<UpstreamKind> {
+    return this.knownKind ?? this.greet(headers);
+  }
+
   /** Greets the server for who has reserved its only session. */
-  async greetAlone(headers: CallerHeaders): Promise<UpstreamKind> {
+  protected async greetAlone(headers: CallerHeaders): Promise<UpstreamKind> {
     if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
     const ours = JSON.stringify(headers);
     const running = this.#greeting;
@@ -142,7 +147,7 @@ export class Greetings {
    * @returns false if it was found out a moment ago, so that it is not done again
    */
   doubt(): boolean {
-    const isRecent = this.#clock.elapsed() - this.#greetedAtMs < MIN_DETECTION_GAP_MS;
+    const isRecent = this.clock.elapsed() - this.#greetedAtMs < MIN_DETECTION_GAP_MS;
     if (this.#configured !== null || this.#greeted === null || isRecent) return false;
     this.#isDoubted = true;
     return true;
@@ -154,50 +159,54 @@ export class Greetings {
    * @throws UpstreamFailure
    */
   modernSide(headers: CallerHeaders): Promise<Side | null> {
-    return this.#server.modern.side(headers, PROBE_TIMEOUT_MS, this.#options.headersTimeoutMs);
+    return this.#modern.side(headers, PROBE_TIMEOUT_MS, this.options.headersTimeoutMs);
   }
 
   /** Notes a session that was opened for a caller, which shows what the server speaks. */
-  opened(kind: LegacyTransport, session: Session): void {
+  protected opened(kind: LegacyTransport, session: Session): void {
     if (this.#greeted === null) this.#detected(kind, 'configured');
     // It had sessions, in which its tools could ask.
     if (this.#cause === 'sessions' && !session.interactive) this.doubt();
   }
 
   async #greet(headers: CallerHeaders): Promise<UpstreamKind> {
-    const { era, transport, headersTimeoutMs } = this.#options;
-    const startedAtMs = this.#clock.elapsed();
+    const { era, transport, headersTimeoutMs } = this.options;
+    const startedAtMs = this.clock.elapsed();
     const detected = await detect({
       era,
       transport,
       open: async (kind) => {
         const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
-        const session = await this.#server.open(kind, request);
+        const session = await this.open(kind, request);
         const { initializeResult: initialized, canPush: hasStream } = session;
         const greeting = { headers: JSON.stringify(headers), initialized, hasStream };
         this.#lastGreeting = greeting;
-        if (greeting.headers === OWN_HEADERS) this.#options.onGreeted?.(greeting);
+        if (greeting.headers === OWN_HEADERS) this.options.onGreeted?.(greeting);
         return session;
       },
       modern: (isAwaited) =>
-        this.#server.modern.capabilities(headers, isAwaited ? headersTimeoutMs : PROBE_TIMEOUT_MS),
+        this.#modern.capabilities(headers, isAwaited ? headersTimeoutMs : PROBE_TIMEOUT_MS),
     });
-    const tookMs = this.#clock.elapsed() - startedAtMs;
-    const { log } = this.#options;
+    const tookMs = this.clock.elapsed() - startedAtMs;
+    const { log } = this.options;
     if (tookMs > SLOW_GREETING_MS) log?.event('upstream.slow', { ms: Math.round(tookMs) });
     this.#detected(detected.kind, detected.cause);
     await this.#endGreeting(detected, headers);
     return detected.kind;
   }
 
-  /** Asks a server that has not said whether it is modern once more, with growing pauses. Never rejects. */
-  async askAgain(headers: CallerHeaders): Promise<void> {
-    const nowMs = this.#clock.elapsed();
+  /** Asks a server that has not said whether it is modern once more, with growing pauses. Nothing waits for that. */
+  askAgain(headers: CallerHeaders): void {
+    inBackground(this.#askAgain(headers));
+  }
+
+  async #askAgain(headers: CallerHeaders): Promise<void> {
+    const nowMs = this.clock.elapsed();
     if (this.#cause !== 'legacy_for_now' || nowMs < this.#askAgainAtMs) return;
     this.#askAgainAtMs = nowMs + this.#askAgainMs;
     this.#askAgainMs = Math.min(this.#askAgainMs * 2, MAX_ASK_AGAIN_MS);
-    const { modern } = this.#server;
-    const answer = await modern.capabilities(headers, PROBE_TIMEOUT_MS).catch(() => 'undecided');
+    const asked = this.#modern.capabilities(headers, PROBE_TIMEOUT_MS);
+    const answer = await asked.catch(() => 'undecided');
     if (answer === 'undecided' || this.#cause !== 'legacy_for_now') return;
     if (answer === null) this.#detected('streamable-http', 'only_legacy');
     else this.#detected('modern', 'no_sessions');
@@ -206,13 +215,13 @@ export class Greetings {
   #detected(kind: UpstreamKind, cause: DetectionCause): void {
     if (cause === 'legacy_for_now' && this.#cause !== cause) {
       this.#askAgainMs = ASK_AGAIN_MS;
-      this.#askAgainAtMs = this.#clock.elapsed() + ASK_AGAIN_MS;
+      this.#askAgainAtMs = this.clock.elapsed() + ASK_AGAIN_MS;
     }
-    if (kind !== this.#greeted) this.#options.log?.event('upstream.detected', { kind, cause });
+    if (kind !== this.#greeted) this.options.log?.event('upstream.detected', { kind, cause });
     this.#greeted = kind;
     this.#cause = cause;
     this.#hasModernSide ||= kind === 'modern';
-    this.#greetedAtMs = this.#clock.elapsed();
+    this.#greetedAtMs = this.clock.elapsed();
     this.#isDoubted = false;
   }
 
@@ -220,7 +229,7 @@ export class Greetings {
   async #endGreeting({ kind, cause, session }: Detected, headers: CallerHeaders): Promise<void> {
     if (session === null) return;
     const isCompared =
-      this.#options.log !== undefined &&
+      this.options.log !== undefined &&
       !this.#hasCompared &&
       kind === 'streamable-http' &&
       cause === 'sessions';
@@ -230,14 +239,14 @@ export class Greetings {
           .catch(() => {})
           .then(() => session.close())
       : session.close();
-    const freed = closed.then(() => sleep(this.#clock, FREED_AFTER_MS));
+    const freed = closed.then(() => sleep(this.clock, FREED_AFTER_MS));
     this.#leftOpen = freed;
     inBackground(
       freed.then(() => {
         if (this.#leftOpen === freed) this.#leftOpen = null;
       }),
     );
-    if (!isCompared || this.#server.hasOneSession()) await closed;
+    if (!isCompared || this.hasOneSession) await closed;
   }
 
   async #compare(session: Session, headers: CallerHeaders): Promise<void> {
@@ -249,7 +258,7 @@ export class Greetings {
     const legacy = { capabilities, ...(await readListings(capabilities, list)) };
     const offerings = onlyModern(modern, legacy);
     for (const { what, names } of offerings) {
-      this.#options.log?.event('upstream.only_modern', { what, names: names.join(', ') });
+      this.options.log?.event('upstream.only_modern', { what, names: names.join(', ') });
     }
   }
 }

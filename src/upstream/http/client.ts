@@ -6,24 +6,21 @@ import { Readable } from 'node:stream';
 import { type Dispatcher, Agent } from 'undici';
 import { inBackground } from '../../lib/background.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { HeldBytes } from '../../lib/byte-budget.ts';
 import type { WriteBurst } from '../../lib/http.ts';
 import {
   HttpExchange,
   type ExchangeClient,
-  type ResponseHead,
+  type ExchangeOptions,
   type ResponseReader,
   type ConnectionGroup,
 } from './http-exchange.ts';
 import type { HttpRequest } from './http-request.ts';
-import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { StatusReader } from './readers.ts';
-import { UNBOUNDED } from '../size-limits.ts';
 
 /** How long a connection can take, in ms: some repetitions of a packet that was lost, and less than a client waits. */
 export const CONNECT_TIMEOUT_MS = 5_000;
 
-export interface HttpClientOptions {
+export interface HttpClientOptions extends ExchangeOptions {
   readonly url: URL;
   /** Headers that the operator configured for this server. They override all others. */
   readonly headers: Readonly<Record<string, string>>;
@@ -32,26 +29,13 @@ export interface HttpClientOptions {
   /** Default: `CONNECT_TIMEOUT_MS`. */
   readonly connectTimeoutMs?: number;
   readonly headersTimeoutMs: number;
-  readonly maxBodyBytes: number;
-  readonly maxEventBytes: number;
-  /** Counts what waits for its end; without it, each body and event has its own limit only. */
-  readonly holdBytes?: () => HeldBytes;
   /** Makes the writes of requests; without it, each is made at once. */
   readonly writes?: WriteBurst;
-  readonly onHead?: (method: HttpRequest['method'], head: ResponseHead) => void;
-  /** Called with the status of each response, and with the failure of a request that got none. */
-  readonly onOutcome?: (outcome: number | UpstreamFailure) => void;
 }
 
 export class HttpClient implements ExchangeClient {
-  readonly url: URL;
+  readonly options: HttpClientOptions;
   readonly clock: Clock;
-  readonly maxBodyBytes: number;
-  readonly maxEventBytes: number;
-  readonly holdBytes: ExchangeClient['holdBytes'];
-  readonly onHead: ExchangeClient['onHead'];
-  readonly onOutcome: ExchangeClient['onOutcome'];
-  readonly #options: HttpClientOptions;
   readonly #origin: string;
   readonly #path: string;
   /** The headers of every request. */
@@ -59,14 +43,8 @@ export class HttpClient implements ExchangeClient {
   readonly #connections: Connections;
 
   constructor(options: HttpClientOptions, clock: Clock) {
-    this.url = options.url;
+    this.options = options;
     this.clock = clock;
-    this.maxBodyBytes = options.maxBodyBytes;
-    this.maxEventBytes = options.maxEventBytes;
-    this.holdBytes = options.holdBytes ?? (() => UNBOUNDED);
-    this.onHead = options.onHead;
-    this.onOutcome = options.onOutcome;
-    this.#options = options;
     this.#origin = options.url.origin;
     this.#path = pathOf(options.url);
     const { hostHeader = null } = options;
@@ -94,7 +72,7 @@ export class HttpClient implements ExchangeClient {
   send(request: HttpRequest, reader: ResponseReader): HttpExchange {
     const exchange = new HttpExchange(this, request, reader);
     const dispatcher = exchange.useConnections(this.#connections.take());
-    const { writes } = this.#options;
+    const { writes } = this.options;
     if (writes === undefined || writes.isDue) {
       dispatcher.dispatch(this.#dispatchOptions(request), exchange);
     } else {
@@ -114,7 +92,7 @@ export class HttpClient implements ExchangeClient {
   }
 
   sendAgain(request: HttpRequest, exchange: HttpExchange): void {
-    const dispatcher = exchange.useConnections(this.#connections.takeNew());
+    const dispatcher = exchange.useConnections(this.#connections.take(true));
     dispatcher.dispatch(this.#dispatchOptions(request), exchange);
   }
 
@@ -124,7 +102,6 @@ export class HttpClient implements ExchangeClient {
   }
 
   #dispatchOptions(request: HttpRequest): Dispatcher.DispatchOptions {
-    const { headersTimeoutMs } = this.#options;
     const upload = uploadOf(request.body);
     return {
       origin: this.#origin,
@@ -132,7 +109,7 @@ export class HttpClient implements ExchangeClient {
       method: request.method,
       headers: { ...request.headers, ...upload.headers, ...this.#headers },
       body: upload.body,
-      headersTimeout: request.headersTimeoutMs ?? headersTimeoutMs,
+      headersTimeout: request.headersTimeoutMs ?? this.options.headersTimeoutMs,
     };
   }
 }
@@ -169,55 +146,43 @@ const MAX_GROUP_SIZE = 64;
 export class Connections {
   readonly #options: Agent.Options;
   #groups: SharedGroup[] = [];
-  /** Agents that serve one request each. */
-  readonly #single = new Set<Agent>();
   #closed = false;
 
   constructor(options: Agent.Options) {
     this.#options = options;
   }
 
-  /** Takes the first group with room, so that few are in use. After `close`, requests over it fail. */
-  take(): ConnectionGroup {
-    let group = this.#groups.find(({ busy }) => busy < MAX_GROUP_SIZE);
-    if (group === undefined) {
-      group = new SharedGroup(this.#newAgent(), (empty) => this.#closeSpare(empty));
-      this.#groups.push(group);
-    }
+  /**
+   * Takes the first group with room, so that few are in use. After `close`, requests over it fail.
+   * @param isNew takes one without connections, so that a new one is opened
+   */
+  take(isNew = false): ConnectionGroup {
+    const known = isNew ? undefined : this.#groups.find(({ busy }) => busy < MAX_GROUP_SIZE);
+    const group = known ?? this.#newGroup();
     group.busy += 1;
     return group;
-  }
-
-  /** Opens a new connection for one request. */
-  takeNew(): ConnectionGroup {
-    const agent = this.#newAgent();
-    this.#single.add(agent);
-    const release = () => {
-      this.#single.delete(agent);
-      // It may have been destroyed.
-      agent.close().catch(() => {});
-    };
-    return { dispatcher: agent, release };
   }
 
   /** Closes all connections at once. */
   async close(): Promise<void> {
     this.#closed = true;
-    const agents = [...this.#groups.map(({ dispatcher }) => dispatcher), ...this.#single];
-    await Promise.all(agents.map((agent) => agent.destroy()));
+    await Promise.all(this.#groups.map(({ dispatcher }) => dispatcher.destroy()));
   }
 
   /** Closes a group that nobody uses, if there is another one. */
   #closeSpare(empty: SharedGroup): void {
     if (!this.#groups.some((group) => group !== empty && group.busy === 0)) return;
     this.#groups = this.#groups.filter((group) => group !== empty);
+    // It may have been destroyed.
     empty.dispatcher.close().catch(() => {});
   }
 
-  #newAgent(): Agent {
+  #newGroup(): SharedGroup {
     const agent = new Agent(this.#options);
     if (this.#closed) inBackground(agent.destroy());
-    return agent;
+    const group = new SharedGroup(agent, (empty) => this.#closeSpare(empty));
+    this.#groups.push(group);
+    return group;
   }
 }
 

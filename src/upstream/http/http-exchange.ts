@@ -14,6 +14,7 @@ import {
 } from '../../model/upstream-failure.ts';
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
 import type { HttpRequest } from './http-request.ts';
+import { UNBOUNDED } from '../size-limits.ts';
 import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';
 
 export interface ResponseHead {
@@ -56,19 +57,23 @@ export interface ConnectionGroup {
   release(): void;
 }
 
+export interface ExchangeOptions {
+  readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  /** Begins to count what waits for its end; without it, each body and event has its own limit only. */
+  readonly holdBytes?: () => HeldBytes;
+  /** Called with the head of each response. */
+  readonly onHead?: (method: HttpRequest['method'], head: ResponseHead) => void;
+  /** Called with the status of each response, and with the failure of a request that got none. */
+  readonly onOutcome?: (outcome: number | UpstreamFailure) => void;
+}
+
 /** What an exchange needs of its client. */
 export interface ExchangeClient {
   readonly clock: Clock;
-  readonly maxBodyBytes: number;
-  readonly maxEventBytes: number;
-  /** Begins to count what the body of a response takes until its parts are whole. */
-  readonly holdBytes: () => HeldBytes;
+  readonly options: ExchangeOptions;
   /** The connections that broke before a response was complete. */
   broken: number;
-  /** Called with the head of each response. */
-  readonly onHead?: ((method: HttpRequest['method'], head: ResponseHead) => void) | undefined;
-  /** Called with the status of each response, and with the failure of a request that got none. */
-  readonly onOutcome?: ((outcome: number | UpstreamFailure) => void) | undefined;
   /** Sends the request of an exchange once more, on a new connection. */
   sendAgain(request: HttpRequest, exchange: HttpExchange): void;
 }
@@ -115,7 +120,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   constructor(client: ExchangeClient, request: HttpRequest, reader: ResponseReader) {
     this.#client = client;
-    this.#held = client.holdBytes();
+    this.#held = client.options.holdBytes?.() ?? UNBOUNDED;
     this.#method = request.method;
     this.#inSession = request.inSession === true;
     this.#repeatable = request.repeatable === true ? request : null;
@@ -253,23 +258,25 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   }
 
   #judge(outcome: number | UpstreamFailure): void {
-    if (this.#client.clock.elapsed() < this.#judgedUntilMs) this.#client.onOutcome?.(outcome);
+    if (this.#client.clock.elapsed() < this.#judgedUntilMs)
+      this.#client.options.onOutcome?.(outcome);
   }
 
   #bodyOf(head: ResponseHead, reader: ResponseReader): Body {
-    this.#client.onHead?.(this.#method, head);
+    const { maxBodyBytes, maxEventBytes, onHead } = this.#client.options;
+    onHead?.(this.#method, head);
     if (head.status >= 400) return this.#errorBody(head);
     refuseForeignForms(head);
     switch (reader.head(head)) {
       case 'events':
-        return new EventStreamBody(this.#client.maxEventBytes, this.#held, {
+        return new EventStreamBody(maxEventBytes, this.#held, {
           discardsLarge: reader.discardsLarge === true,
           event: (event) => this.#onEvent(event),
           retryAfter: (waitMs) => this.#reader?.retryAfter?.(waitMs),
         });
       case 'json':
         return new TextBody(
-          this.#client.maxBodyBytes,
+          maxBodyBytes,
           (text) => this.#reader?.json?.(upstreamJson(text)),
           'upstream.maxEvent',
           this.#held,

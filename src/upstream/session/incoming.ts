@@ -21,7 +21,8 @@ export interface IncomingOptions {
    */
   readonly checkQuestion?: (question: string) => Promise<void> | null;
   /** Called with the method of each change of a list or a resource that happened, or may have been missed. */
-  readonly onChange?: (method: string) => void;
+  readonly onChange?: ((method: string) => void) | undefined;
+  /** Absent where nobody reads it, as in the probe. */
   readonly log?: RouteLog | undefined;
 }
 

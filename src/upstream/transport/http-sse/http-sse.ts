@@ -166,7 +166,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
         this.#listener.message(readMessage(element), { stream: 'standalone' });
       }
     } else if (event === 'endpoint' && !this.#isNamed) {
-      const endpoint = sameOrigin(data, this.#http.url);
+      const endpoint = sameOrigin(data, this.#http.options.url);
       if (endpoint === null) throw notThisTransport('the endpoint is on another origin');
       this.#isNamed = true;
       this.#endpointTimer?.cancel();
