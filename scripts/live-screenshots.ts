@@ -1,4 +1,4 @@
-/** Takes the pictures of the live page for docs/operations.md: `npm run docs:pictures`. */
+/** Takes the pictures of the live page for docs/operate/live.md: `npm run docs:pictures`. */
 import { fileURLToPath } from 'node:url';
 import type { BrowserContextOptions } from 'playwright-core';
 import { openPage, servePage, startBrowser } from '../test/fixtures/live-page.ts';

@@ -18,12 +18,28 @@ import { gfmHeadingId } from 'marked-gfm-heading-id';
 
 /** What the site has, in the order of its menu. */
 const SECTIONS: readonly (readonly [string, readonly string[]])[] = [
-  ['Start', ['README.md', 'docs/clients.md', 'docs/upgrading.md', 'CHANGELOG.md']],
+  [
+    'Start',
+    [
+      'README.md',
+      'docs/install.md',
+      'docs/features.md',
+      'docs/clients.md',
+      'docs/upgrading.md',
+      'CHANGELOG.md',
+    ],
+  ],
   [
     'Run it',
-    ['docs/configuration.md', 'docs/operations.md', 'docs/servers.md', 'docs/performance.md'],
+    [
+      'docs/configuration.md',
+      'docs/operations.md',
+      'docs/operate/*.md',
+      'docs/servers.md',
+      'docs/performance.md',
+    ],
   ],
-  ['What it promises', ['docs/rules/*.md', 'docs/threats.md']],
+  ['What it promises', ['docs/rules/*.md', 'docs/security.md', 'docs/threats.md']],
   ['Dialects', ['docs/dialects/README.md', 'docs/dialects/*.md']],
   [
     'How it works',

@@ -34,7 +34,7 @@ import { Restarts } from './number-of-workers.ts';
 import { WorkerProcess } from './worker-process.ts';
 import { RelayListener } from './relay-listener.ts';
 
-/** What a drain takes beyond the configured times, in ms: less than the 10 s that docs/operations.md adds to the grace period. */
+/** What a drain takes beyond the configured times, in ms: less than the 10 s that docs/operate/deploys.md adds to the grace period. */
 const DRAIN_EXTRA_MS = 8_000;
 /** A timer that keeps the process alive while no worker runs: those of the clock do not. */
 const AWAKE_MS = 3_600_000;

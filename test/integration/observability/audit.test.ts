@@ -14,7 +14,7 @@ import {
 
 const TRACE = '3'.repeat(32);
 
-/** As docs/operations.md says that an operator can find it. */
+/** As docs/operate/log.md says that an operator can find it. */
 function whoIs(principal: string): string {
   const secret = Buffer.from(SEAL.keys[0]!.key, 'base64url');
   const key = hkdfSync('sha256', secret, '', 'mrtr-gateway/audit/v1', 32);

@@ -1,7 +1,7 @@
 /**
  * Five incidents, made with real processes, and what gives each away: a metric, a line of the log, what the live page shows, and
  * a span.
- * docs/operations.md, "Five incidents", says the same to the engineer on call.
+ * docs/operate/incidents.md says the same to the engineer on call.
  */
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';

@@ -34,7 +34,7 @@ describe('two callers behind nginx', { tags: ['nginx'] }, () => {
     expect(seen.logged).toEqual([{ route: 'mcp', reason: expect.any(String) }]);
   });
 
-  // Such a proxy cannot be told from a client on this machine; docs/operations.md says so, and what to set.
+  // Such a proxy cannot be told from a client on this machine; docs/operate/sessions.md says so, and what to set.
   test.each<[string, GatewayOverrides]>([
     ['edge.trustedProxies', { edge: { trustedProxies: ['127.0.0.1'] } }],
     ['edge.allowedHosts', { edge: { allowedHosts: ['mcp.example.com'] } }],

@@ -51,9 +51,9 @@ describe('the examples', () => {
     expect(() => loadConfig(path('config/production.yaml'), env)).toThrow(`variable ${name},`);
   });
 
-  test('the file for all replicas of docs/operations.md loads once its variables are set', () => {
+  test('the file for all replicas of docs/operate/scaling.md loads once its variables are set', () => {
     const [, file = ''] =
-      /```yaml\n# gateway\.yaml\n(.*?)```/s.exec(read('docs/operations.md')) ?? [];
+      /```yaml\n# gateway\.yaml\n(.*?)```/s.exec(read('docs/operate/scaling.md')) ?? [];
     const env = { PORT: '1', ADMIN_PORT: '2', RELAY_PORT: '3', SEAL_KEY: PRODUCTION_ENV.SEAL_KEY };
     const { relay, redis, seal } = configOf(file, { env });
     expect([relay?.listen?.port, redis === null, seal.keys.length]).toEqual([3, false, 1]);

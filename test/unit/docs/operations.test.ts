@@ -8,31 +8,39 @@ import { SummedMetrics } from '../../../src/ops/summed-metrics.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../../../src/seal/invalid-request-state.ts';
 import { codesIn, tableWith, textOf } from './markdown-tables.ts';
 
-const DOCUMENT = textOf('docs/operations.md');
+const textOfPage = (page: string) => textOf(`docs/operate/${page}.md`);
 
-describe('the log events of docs/operations.md', () => {
+describe('the log events of docs/operate/log.md', () => {
   test('are those that the gateway can log, in their order and with their levels', () => {
-    const { rows } = tableWith(DOCUMENT, 'Event', 'Level');
+    const { rows } = tableWith(textOfPage('log'), 'Event', 'Level');
     const described = rows.flatMap(([names, level]) => codesIn(names).map((name) => [name, level]));
     expect(described).toEqual(Object.keys(EVENTS).map((name) => [name, levelOf(name)]));
   });
 });
 
-describe('the metrics of docs/operations.md', () => {
+describe('the metrics of docs/operate/metrics.md', () => {
   test('are those that the gateway has of its own, with their types', async () => {
-    const { rows } = tableWith(DOCUMENT, 'Metric', 'Type', 'Labels');
+    const { rows } = tableWith(textOfPage('metrics'), 'Metric', 'Type', 'Labels');
     const described = rows.map(([name, type]) => `${codesIn(name)[0]} ${type}`);
     expect(described.sort()).toEqual((await ownMetrics()).sort());
   });
 
   test('have the recoveries and the reasons as labels that are counted', () => {
-    const reasons = tableWith(DOCUMENT, 'Reason', 'Means').rows.flatMap(([cell]) => codesIn(cell));
+    const reasons = tableWith(textOfPage('metrics'), 'Reason', 'Means').rows.flatMap(([cell]) =>
+      codesIn(cell),
+    );
     expect(reasons).toEqual([...INVALID_REQUEST_STATE_REASONS]);
   });
 });
 
-describe('the errors of docs/operations.md', () => {
-  const { rows } = tableWith(DOCUMENT, '`data.reason`', 'Code', 'HTTP', 'May have acted');
+describe('the errors of docs/operate/errors.md', () => {
+  const { rows } = tableWith(
+    textOfPage('errors'),
+    '`data.reason`',
+    'Code',
+    'HTTP',
+    'May have acted',
+  );
 
   test('are those of the catalogue, with code, HTTP statuses and what they say of effects', () => {
     const described = rows.map(([reason = '', code = '', http = '', said = '']) => [

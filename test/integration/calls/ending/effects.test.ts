@@ -1,5 +1,5 @@
 /**
- * Every failure of a call that docs/operations.md lists, brought about on the wire: what the client is
+ * Every failure of a call that docs/operate/errors.md lists, brought about on the wire: what the client is
  * told of effects, in the data and in the text, is what the table says.
  */
 import { describe, expect, test } from 'vitest';
@@ -38,7 +38,7 @@ const NEW_CALL = callBody();
 const { params: PARAMS, ...MESSAGE } = JSON.parse(NEW_CALL);
 const RETRY = JSON.stringify({ ...MESSAGE, params: { ...PARAMS, requestState: 'sealed' } });
 
-const TABLE = tableWith(textOf('docs/operations.md'), '`data.reason`', 'Code', 'HTTP').rows.map(
+const TABLE = tableWith(textOf('docs/operate/errors.md'), '`data.reason`', 'Code', 'HTTP').rows.map(
   ([reason = '', code = '', http = '', said = '']) => ({
     reason: codesIn(reason)[0] ?? '-',
     code: Number(code),

@@ -1,4 +1,4 @@
-/** A parked call whose server is unreachable: how long it waits for the server. docs/operations.md promises the same. */
+/** A parked call whose server is unreachable: how long it waits for the server. docs/operate/errors.md promises the same. */
 import { expect, test } from 'vitest';
 import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
