@@ -1,8 +1,8 @@
 /** Forwards one request to the legacy server, with the headers and session that go there, and passes the response back. */
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import { Readable, type Transform } from 'node:stream';
+import { Readable } from 'node:stream';
+import type replyFrom from '@fastify/reply-from';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Agent, type Dispatcher } from 'undici';
+import { inBackground } from '../../lib/background.ts';
 import { BODY_TOO_LARGE } from '../../edge/response-writer.ts';
 import type { OnRefused, PassThroughOptions } from './options.ts';
 import {
@@ -11,17 +11,16 @@ import {
   INVALID_TARGET,
   joinedQuery,
   plainPath,
-  queryOf,
   removesKnownHeaders,
   upstreamHeaders,
   type RequestHeaderRules,
 } from './request.ts';
 import {
-  countOpen,
   isListening,
+  OpenResponse,
   pipe,
-  refuseFailed,
   refusePassThrough,
+  refuseFailed,
   rewritingEndpoint,
   watchEndpoint,
 } from './response.ts';
@@ -34,16 +33,14 @@ import {
   type SessionSealing,
 } from './sealed-sessions.ts';
 import { KnownHeaders } from './known-headers.ts';
-
-/** As for requests that are translated, in ms. */
-const CONNECT_TIMEOUT_MS = 5_000;
+import type { UpstreamAgent } from './upstream-agent.ts';
 
 /** The target of a request upstream, and its headers. */
 interface Target {
   readonly isEndpoint: boolean;
   readonly path: string;
-  /** With its `?`, if there is one. */
-  readonly query: string;
+  /** Without `?`; `null` for that of the client. */
+  readonly query: string | null;
   readonly rules: RequestHeaderRules;
   /** `null` if sessions are not sealed. */
   readonly session: OpenedSession | null;
@@ -51,22 +48,14 @@ interface Target {
 }
 
 export class PassThroughForwarder {
-  readonly #agent: Agent;
+  readonly #agent: UpstreamAgent;
   readonly #options: PassThroughOptions;
   readonly #endpointRules: RequestHeaderRules;
   readonly #known: KnownHeaders;
 
-  constructor(options: PassThroughOptions) {
+  constructor(agent: UpstreamAgent, options: PassThroughOptions) {
+    this.#agent = agent;
     this.#options = options;
-    this.#agent = new Agent({
-      connect: { timeout: CONNECT_TIMEOUT_MS, keepAlive: true },
-      headersTimeout: options.headersTimeoutMs,
-      // An event stream can be idle for longer than any timeout.
-      bodyTimeout: 0,
-      pipelining: 1,
-      maxHeaderSize: 64 * 1024,
-      allowH2: false,
-    });
     const headers = Object.fromEntries(
       Object.entries(options.headers).map(([name, value]) => [name.toLowerCase(), value]),
     );
@@ -74,13 +63,8 @@ export class PassThroughForwarder {
     this.#known = new KnownHeaders([...Object.keys(headers), ...options.callerHeaders]);
   }
 
-  /** Closes all connections, with the requests on them. */
-  async close(): Promise<void> {
-    await this.#agent.destroy();
-  }
-
   /**
-   * Resolves when the response has begun, or the client has left.
+   * @param reply of the application that has the library
    * @param endpoint the path of the endpoint upstream; `null` for the path of the request
    */
   async forward(
@@ -128,11 +112,10 @@ export class PassThroughForwarder {
     return !(body instanceof Buffer) && declaredBytes > this.#options.maxBodyBytes;
   }
 
-  /** Returns the query for the server. The URL of the endpoint can have one of its own. */
-  #queryOf({ raw }: FastifyRequest, isEndpoint: boolean): string {
+  /** Returns the query of a request to the endpoint, whose URL can have one of its own; `null` if that changes nothing. */
+  #queryOf({ raw }: FastifyRequest, isEndpoint: boolean): string | null {
     const { upstream } = this.#options;
-    const hasOwn = isEndpoint && upstream.search !== '';
-    return hasOwn ? joinedQuery(upstream, raw.url) : queryOf(raw.url);
+    return !isEndpoint || upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
   }
 
   #rulesFor(request: FastifyRequest): RequestHeaderRules {
@@ -140,131 +123,144 @@ export class PassThroughForwarder {
     return { headers: { ...headers, ...this.#options.headersOf(request) }, authorization };
   }
 
-  async #exchange(request: FastifyRequest, reply: FastifyReply, target: Target): Promise<void> {
-    const { raw } = reply.hijack();
-    if (raw.destroyed) return;
-    const clientLeft = new AbortController();
-    raw.once('close', () => {
-      if (!raw.writableFinished) clientLeft.abort();
-    });
-    const count = countOpen(this.#options.openResponses, raw);
-    this.#options.onPassed(target.isEndpoint);
-    let isWritten = false;
-    let response: Dispatcher.ResponseData | null = null;
-    try {
-      response = await this.#send(request, target, clientLeft.signal, () => (isWritten = true));
-      const headers = this.#headersFrom(response, request, raw, target);
-      const isStream = isListening(raw, headers);
-      const serveInstead = isRefusal(response.statusCode) ? await target.onRefused?.() : null;
-      if (clientLeft.signal.aborted) return;
-      if (serveInstead) drop(response.body);
-      else {
-        // A compressed body cannot be read.
-        const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity';
-        const through =
-          isStream && isPlain ? this.#endpointSeal(response.body, request, target) : null;
-        pipe(response, headers, raw, through);
-      }
-      count(isStream);
-      if (goesOn(raw)) this.#cutWhenRefused(request, raw);
-      serveInstead?.();
-    } catch (error) {
-      if (response !== null) drop(response.body);
-      if (clientLeft.signal.aborted) return;
-      const httpStatus = refuseFailed(reply, error, isWritten);
-      count(false);
-      const problem = error instanceof Error ? error.message : String(error);
-      this.#options.onFailure({ httpStatus, problem });
-    }
-  }
-
-  /**
-   * @param onWritten called before anything of the request is written: until then, the server cannot have acted. No error code
-   *   says so: a connection that stood may break with `EHOSTUNREACH` or `ECONNREFUSED`, too
-   * @throws Error if there is no response, or none of HTTP
-   */
-  async #send(
-    request: FastifyRequest,
-    { path, query, rules, session }: Target,
-    signal: AbortSignal,
-    onWritten: () => void,
-  ): Promise<Dispatcher.ResponseData> {
-    const { upstream, hostHeader, onLoopback, onOutcome } = this.#options;
-    const host = hostHeader ?? upstream.host;
-    const headers = upstreamHeaders(request, { ...rules, host, onLoopback, known: this.#known });
-    const body = this.#bodyOf(request);
-    const dispatcher = this.#agent.compose((dispatch) => (options, handler) => {
-      const start = handler.onRequestStart?.bind(handler);
-      handler.onRequestStart = (...told) => {
-        onWritten();
-        start?.(...told);
+  /** Resolves when the framework must no longer touch the reply. */
+  #exchange(request: FastifyRequest, reply: FastifyReply, target: Target): Promise<void> {
+    return new Promise((resolve) => {
+      const clientLeft = new AbortController();
+      const leave = () => {
+        if (!reply.raw.writableFinished) clientLeft.abort();
+        reply.hijack();
+        resolve();
       };
-      return dispatch(options, handler);
+      if (reply.raw.destroyed) return leave();
+      const open = new OpenResponse(this.#options.openResponses, request, reply);
+      reply.raw.once('close', leave);
+      const hooks = this.#hooks(request, reply, target, () => {
+        open.begin({ isListening: isListening(request, reply) });
+        if (goesOn(request, reply)) this.#cutWhenRefused(request, reply);
+        resolve();
+      });
+      this.#options.onPassed(target.isEndpoint);
+      try {
+        this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
+      } catch {
+        // The library refuses any segment that begins with two dots.
+        refusePassThrough(reply, 400, INVALID_TARGET);
+        resolve();
+      }
     });
-    const sent = dispatcher.request({
-      origin: upstream.origin,
-      path: `${path}${query}`,
-      method: request.method,
-      headers: session === null ? headers : withSession(headers, request, session),
-      body,
-      signal,
-    });
-    const response = await sent.catch((error: unknown) => {
-      // A body that is streamed can also break on the side of the client.
-      if (!signal.aborted && !(body instanceof Readable)) onOutcome(error as Error);
-      throw error;
-    });
-    const { statusCode } = response;
-    onOutcome(statusCode);
-    if (statusCode >= 200 && statusCode <= 599) return response;
-    drop(response.body);
-    throw new Error('the upstream responded with an invalid HTTP status');
   }
 
-  /** Returns the body for the server: one that was read, or one that is bounded on its way. */
-  #bodyOf({ body }: FastifyRequest): Buffer | Readable | null {
-    if (body instanceof Readable) return boundedBody(body, this.#options.maxBodyBytes);
-    return body instanceof Buffer ? body : null;
-  }
-
-  /** Returns the headers of a response for the client. @throws Error if the session cannot be sealed */
-  #headersFrom(
-    { statusCode, headers }: Dispatcher.ResponseData,
+  #hooks(
     request: FastifyRequest,
-    raw: ServerResponse,
-    { isEndpoint, session }: Target,
-  ): IncomingHttpHeaders {
-    const { upstream, path, sessions, challenge, onToken, onLoopback } = this.#options;
-    const set = raw.getHeaders();
-    const passed = downstreamHeaders(headers, { upstream, path, challenge, set, onLoopback });
-    if (isEndpoint && request.headers.authorization !== undefined) {
-      onToken(statusCode, passed['www-authenticate'] ?? null);
-    }
-    if (session === null || sessions === null) return passed;
-    const sealed = withSealedSession(passed, request, session, sessions);
-    if (sealed === null) throw new Error('the session id of the server cannot be sealed');
-    return sealed;
+    reply: FastifyReply,
+    target: Target,
+    onBegin: () => void,
+  ): replyFrom.FastifyReplyFromHooks {
+    const { isEndpoint, query, rules, session, onRefused } = target;
+    const { upstream, path, sessions, hostHeader, challenge, onToken, onLoopback } = this.#options;
+    let isSealed = true;
+    const passOn = (stream: Readable) => {
+      if (isSealed) {
+        this.#passBody(stream, request, reply, target);
+      } else {
+        drop(stream);
+        this.#fail(reply, new Error('the session id of the server cannot be sealed'));
+      }
+      onBegin();
+    };
+    return {
+      ...this.#bodyOf(request, reply),
+      // The library would repeat a GET after a 503.
+      retryDelay: () => null,
+      ...(query === null ? {} : { queryString: () => query }),
+      rewriteRequestHeaders: (_request, headers) => {
+        const passed = upstreamHeaders(
+          request,
+          headers,
+          { ...rules, onLoopback, known: this.#known },
+          hasBody(request),
+        );
+        if (hostHeader !== null) passed.host = hostHeader;
+        return session === null ? passed : withSession(passed, request, session);
+      },
+      rewriteHeaders: (headers) => {
+        const set = reply.raw.getHeaders();
+        const passed = downstreamHeaders(headers, { upstream, path, challenge, set, onLoopback });
+        if (session === null || sessions === null) return passed;
+        const sealed = withSealedSession(passed, request, session, sessions);
+        isSealed = sealed !== null;
+        return sealed ?? {};
+      },
+      onResponse: (_request, _reply, { stream }) => {
+        if (isEndpoint && request.headers.authorization !== undefined) {
+          const given = reply.getHeader('www-authenticate');
+          onToken(reply.statusCode, given === undefined ? null : String(given));
+        }
+        if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
+        inBackground(
+          onRefused().then((serveInstead) => {
+            if (serveInstead === null) return passOn(stream);
+            drop(stream);
+            reply.hijack();
+            onBegin();
+            serveInstead();
+          }),
+          () => {
+            drop(stream);
+            reply.raw.destroy();
+          },
+        );
+      },
+      onError: (_reply, { error }) => {
+        this.#fail(reply, error);
+        onBegin();
+      },
+    };
   }
 
-  /** Notes the endpoint of a session that a stream begins with. @returns what seals it on its way; `null` if nothing does */
-  #endpointSeal(
+  /** Passes on the body of a response. Where it names the endpoint of a session, that is noted, and sealed. */
+  #passBody(
     stream: Readable,
     request: FastifyRequest,
+    reply: FastifyReply,
     { isEndpoint, path, session }: Target,
-  ): Transform | null {
+  ): void {
     const { upstream, sessions, onEndpoint } = this.#options;
+    if (!isListening(request, reply) || !isPlain(reply)) return pipe(stream, reply, null);
     if (isEndpoint) watchEndpoint(stream, onEndpoint);
-    if (session === null || sessions === null) return null;
+    if (session === null || sessions === null) return pipe(stream, reply, null);
     const url = new URL(path, upstream);
-    return rewritingEndpoint((endpoint) => sealedEndpoint(endpoint, url, request, sessions));
+    const rewriting = rewritingEndpoint((endpoint) =>
+      sealedEndpoint(endpoint, url, request, sessions),
+    );
+    pipe(stream, reply, rewriting);
+  }
+
+  #bodyOf(request: FastifyRequest, reply: FastifyReply): replyFrom.FastifyReplyFromHooks {
+    if (request.body instanceof Buffer) {
+      // With a type, the library does not serialize the body.
+      const contentType = request.headers['content-type'] ?? 'application/octet-stream';
+      return { body: request.body, contentType };
+    }
+    if (request.body instanceof Readable) {
+      reply.request.body = boundedBody(request.body, this.#options.maxBodyBytes);
+    }
+    return {};
   }
 
   /** Cuts a response once its caller would be refused, so that nobody takes what came for the whole. */
-  #cutWhenRefused(request: FastifyRequest, raw: ServerResponse): void {
+  #cutWhenRefused(request: FastifyRequest, { raw }: FastifyReply): void {
     raw.once(
       'close',
       this.#options.untilRefused(request, () => raw.destroy()),
     );
+  }
+
+  #fail(reply: FastifyReply, error: Error): void {
+    const cause = error.cause instanceof Error ? error.cause : error;
+    const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
+    this.#options.onFailure({ httpStatus, problem: cause.message });
   }
 }
 
@@ -280,12 +276,20 @@ function isRefusal(status: number): boolean {
 }
 
 /** Tells whether a response could go on forever. That to a POST is a reply: its request was let in. */
-function goesOn(response: ServerResponse): boolean {
-  const { req, destroyed } = response;
-  return req.method === 'GET' && !destroyed && !response.hasHeader('content-length');
+function goesOn({ method }: FastifyRequest, { raw }: FastifyReply): boolean {
+  return method === 'GET' && !raw.destroyed && !raw.hasHeader('content-length');
 }
 
 /** Reads no more of a response. */
 function drop(stream: Readable): void {
   stream.on('error', () => {}).destroy();
+}
+
+function hasBody({ body }: FastifyRequest): boolean {
+  return body !== undefined && body !== null;
+}
+
+/** Tells whether the body is not compressed, so that the gateway can read it. */
+function isPlain(reply: FastifyReply): boolean {
+  return (reply.getHeader('content-encoding') ?? 'identity') === 'identity';
 }

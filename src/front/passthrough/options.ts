@@ -64,7 +64,7 @@ export interface PassThroughOptions {
 }
 
 export interface PassThroughFailure {
-  readonly httpStatus: FailureStatus;
+  readonly httpStatus: FailureStatus | 500;
   /** For the operator. It can contain the address of the upstream. */
   readonly problem: string;
 }

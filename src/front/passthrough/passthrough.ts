@@ -6,8 +6,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 
 import { LEGACY_ADVICE, removedMethod } from '../../edge/response-writer.ts';
 import { PassThroughForwarder } from './forwarder.ts';
 import type { OnRefused, PassThroughOptions } from './options.ts';
+import { ProxyApp } from './proxy-app.ts';
 import { INVALID_TARGET, plainPath, readsMetadata } from './request.ts';
 import { refusePassThrough, refuseCaller } from './response.ts';
+import { UpstreamAgent } from './upstream-agent.ts';
 
 /**
  * Passes on a request of a known caller for the public path. A body that was read must be a `Buffer`, and is sent as it is.
@@ -30,7 +32,9 @@ export function registerPassThrough(
   scope: FastifyInstance,
   options: PassThroughOptions,
 ): PassThrough {
-  const forwarder = new PassThroughForwarder(options);
+  const agent = new UpstreamAgent(options);
+  const forwarder = new PassThroughForwarder(agent, options);
+  const proxy = new ProxyApp(agent, options);
   /** @param path of the endpoint upstream; `null` for the path of the request */
   const forward = async (
     request: FastifyRequest,
@@ -39,7 +43,9 @@ export function registerPassThrough(
     onRefused?: OnRefused,
   ) => {
     if (!options.takesPlace(request, reply)) return;
-    await forwarder.forward(request, reply, path, onRefused);
+    await proxy.serve(request, reply, (response) =>
+      forwarder.forward(request, response, path, onRefused),
+    );
   };
   const endpoint: PassThrough = (request, reply, onRefused) =>
     forward(request, reply, options.upstream.pathname, onRefused);
@@ -68,7 +74,10 @@ export function registerPassThrough(
       },
     });
   }
-  scope.addHook('onClose', () => forwarder.close());
+  scope.addHook('onClose', async () => {
+    await proxy.close();
+    await agent.close();
+  });
   return endpoint;
 }
 

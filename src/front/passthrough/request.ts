@@ -2,7 +2,7 @@
  * A request that is passed through: its target, always at the origin of the upstream, its bounded body, and which header
  * fields are forwarded or set, in both directions.
  */
-import { Readable, Transform } from 'node:stream';
+import { Transform, type Readable } from 'node:stream';
 import { validateHeaderName, validateHeaderValue, type IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { pathOf } from '../../lib/http.ts';
@@ -35,31 +35,28 @@ export function readsMetadata(method: string, requestTarget: string): boolean {
   return METADATA.test(plainPath(requestTarget) ?? '');
 }
 
-/** Encoded slashes and backslashes count: the upstream may decode before it resolves. So do names that lax servers read so. */
+/** Encoded slashes and backslashes count: the upstream may decode before it resolves. */
 function hasDotSegment(path: string): boolean {
+  let decoded: string;
   try {
-    const decoded = decodeURIComponent(path).replaceAll('\\', '/');
-    return /\/\.(?:\/|$)|\/\.\.|\.\.\//.test(decoded);
+    decoded = decodeURIComponent(path);
   } catch {
     return true;
   }
-}
-
-/** Returns the query of a request target, with its `?`, or an empty text. */
-export function queryOf(target = ''): string {
-  return target.slice(pathOf(target).length);
+  return decoded.split(/[/\\]/).some((segment) => segment === '.' || segment === '..');
 }
 
 /**
- * Joins the configured query of the upstream and that of the client. The client's parameters that a server could
+ * Joins the configured query of the upstream and that of the client, without `?`. The client's parameters that a server could
  * take for one of the operator's are dropped.
  */
-export function joinedQuery(upstream: URL, requestTarget: string | undefined): string {
+export function joinedQuery(upstream: URL, requestTarget: string): string {
+  const at = requestTarget.indexOf('?');
   const own = upstream.search.slice(1);
-  const clients = queryOf(requestTarget).slice(1).split('&');
+  const clients = at < 0 ? [] : requestTarget.slice(at + 1).split('&');
   const pinned = new Set(parameterNames(own));
   const others = clients.filter((part) => !parameterNames(part).some((name) => pinned.has(name)));
-  return `?${[own, ...others].filter((part) => part !== '').join('&')}`;
+  return [own, ...others].filter((part) => part !== '').join('&');
 }
 
 /** Returns the names in a query as lax servers read them: some split at `;`, and PHP takes several characters for `_`. */
@@ -135,29 +132,28 @@ export function removesKnownHeaders(
   return connectionOptions(connection).some((name) => known.has(name));
 }
 
-export interface UpstreamHeaderRules extends RequestHeaderRules {
-  readonly host: string;
-  readonly onLoopback: boolean;
-  readonly known: KnownHeaders;
-}
-
-/** Returns the headers for the upstream. */
+/**
+ * Returns the headers for the upstream.
+ * @param incoming of the client, with the `host` of the upstream
+ * @param hasBody whether the request has a body
+ */
 export function upstreamHeaders(
   request: FastifyRequest,
-  rules: UpstreamHeaderRules,
+  incoming: IncomingHttpHeaders,
+  rules: RequestHeaderRules & { readonly onLoopback: boolean; readonly known: KnownHeaders },
+  hasBody: boolean,
 ): IncomingHttpHeaders {
-  const { headers: incoming, body } = request;
-  const ours = { host: rules.host, ...forwardedFor(request), ...rules.headers };
-  const named = new Set(connectionOptions(incoming.connection));
+  const ours: Record<string, string> = { ...forwardedFor(request), ...rules.headers };
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(incoming)) {
-    if (name in ours || named.has(name) || rules.known.isDouble(name, incoming)) continue;
+    if (name in ours || rules.known.isDouble(name, incoming)) continue;
     if (!passesUpstream(plainName(name), rules)) continue;
     if (rules.onLoopback && SHARED_BY_PORTS.has(name)) continue;
-    // That of a body that is here is known.
-    if (name === 'content-length' && !(body instanceof Readable)) continue;
+    if (name === 'content-length' && !hasBody) continue;
     headers[name] = value;
   }
+  // The library adds a type; a body without one keeps none.
+  if (request.headers['content-type'] === undefined) delete headers['content-type'];
   return Object.assign(headers, ours);
 }
 

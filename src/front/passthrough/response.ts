@@ -3,10 +3,8 @@
  * event at the beginning of a stream is read on its way (2024-11-05 transports, "HTTP with SSE").
  */
 import { pipeline, type Readable, Transform } from 'node:stream';
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { createParser } from 'eventsource-parser';
-import { errors, type Dispatcher } from 'undici';
 import { BODY_TOO_LARGE, refuse } from '../../edge/response-writer.ts';
 import type { OpenResponses } from '../../lib/http.ts';
 import type { CallerRefusal } from '../../model/request.ts';
@@ -14,45 +12,55 @@ import { EFFECTS_IN_WORDS, type MayHaveActed } from '../../model/failures.ts';
 import { BodyTooLarge } from './request.ts';
 
 /**
- * Counts a response while a drain must wait for it. A drain does not wait for the streams on which clients listen, since they
- * would never end. Until the head of the response arrives, `Accept` tells whether the client listens.
- * @returns a function to call with the head: whether the client listens
+ * One response, counted while a drain must wait for it. A drain does not wait for the streams on which clients listen,
+ * since they would never end.
  */
-export function countOpen(
-  openResponses: OpenResponses,
-  response: ServerResponse,
-): (isListening: boolean) => void {
-  let release: (() => void) | null = null;
-  const count = (isListening: boolean) => {
-    if (!isListening && !response.destroyed) release ??= openResponses.open();
-    else release?.();
-  };
-  const { method, headers } = response.req;
-  count(method === 'GET' && (headers.accept ?? '').includes('text/event-stream'));
-  response.once('close', () => release?.());
-  return count;
+export class OpenResponse {
+  readonly #openResponses: OpenResponses;
+  readonly #reply: FastifyReply;
+  #release: (() => void) | null = null;
+
+  /** Until the head of the response arrives, `Accept` tells whether the client listens. */
+  constructor(openResponses: OpenResponses, request: FastifyRequest, reply: FastifyReply) {
+    this.#openResponses = openResponses;
+    this.#reply = reply;
+    reply.raw.once('close', () => this.#uncount());
+    const { method, headers } = request;
+    if (method !== 'GET' || !(headers.accept ?? '').includes('text/event-stream')) this.#count();
+  }
+
+  /** Handles the head of the response. */
+  begin({ isListening }: { readonly isListening: boolean }): void {
+    if (isListening) this.#uncount();
+    else if (!this.#reply.raw.destroyed) this.#count();
+  }
+
+  #count(): void {
+    this.#release ??= this.#openResponses.open();
+  }
+
+  #uncount(): void {
+    this.#release?.();
+    this.#release = null;
+  }
 }
 
-/** Tells whether a response is a stream to listen on. */
-export function isListening({ req }: ServerResponse, headers: IncomingHttpHeaders): boolean {
-  if (req.method !== 'GET') return false;
-  return /^\s*text\/event-stream\s*(;|$)/i.test(headers['content-type'] ?? '');
+/** Tells whether the response, whose headers the reply already has, is a stream to listen on. */
+export function isListening({ method }: FastifyRequest, reply: FastifyReply): boolean {
+  if (method !== 'GET') return false;
+  return /^\s*text\/event-stream\s*(;|$)/i.test(String(reply.getHeader('content-type') ?? ''));
 }
 
 /** Sends the head at once, since an event stream can stay empty for long, and then the body. */
-export function pipe(
-  { statusCode, body: stream }: Dispatcher.ResponseData,
-  headers: IncomingHttpHeaders,
-  raw: ServerResponse,
-  through: Transform | null,
-): void {
+export function pipe(stream: Readable, reply: FastifyReply, through: Transform | null): void {
+  const { raw, statusCode } = reply;
+  const headers = reply.getHeaders();
+  reply.hijack();
   raw.statusCode = statusCode;
   for (const [name, value] of Object.entries(headers)) {
     const isOfOtherLength = through !== null && name === 'content-length';
     if (value !== undefined && !isOfOtherLength) raw.setHeader(name, value);
   }
-  // Nobody reads the rest of the request.
-  if (!raw.req.complete) raw.setHeader('connection', 'close');
   // An empty write, since `flushHeaders` would encode bytes beyond ASCII as UTF-8.
   if (!raw.hasHeader('content-length')) raw.write(Buffer.alloc(0));
   // The end of each side ends the other; a broken one is broken there, too.
@@ -91,11 +99,18 @@ export function refuseCaller(
 
 /**
  * Responds to a request that failed.
+ * @param error of the forwarding library
+ * @param cause of that error
  * @param written whether any part of the request was sent, so that the server may have acted
  * @returns the status of the response
  */
-export function refuseFailed(reply: FastifyReply, error: unknown, written: boolean): FailureStatus {
-  const httpStatus = statusOf(error);
+export function refuseFailed(
+  reply: FastifyReply,
+  error: Error,
+  cause: Error,
+  written: boolean,
+): FailureStatus {
+  const httpStatus = statusOf(error, cause);
   const message = httpStatus === 502 && !written ? UNREACHABLE : MESSAGES[httpStatus];
   const mayHaveActed = written ? 'unknown' : 'no';
   const effects = EFFECTS_IN_WORDS[mayHaveActed];
@@ -103,11 +118,9 @@ export function refuseFailed(reply: FastifyReply, error: unknown, written: boole
   return httpStatus;
 }
 
-function statusOf(error: unknown): FailureStatus {
-  if (error instanceof BodyTooLarge) return 413;
-  const isLate =
-    error instanceof errors.HeadersTimeoutError || error instanceof errors.ConnectTimeoutError;
-  return isLate ? 504 : 502;
+function statusOf(error: Error, cause: Error): FailureStatus {
+  if (cause instanceof BodyTooLarge) return 413;
+  return 'statusCode' in error && error.statusCode === 504 ? 504 : 502;
 }
 
 /** An `endpoint` event is much shorter. A longer first event is of another kind of stream. */

@@ -56,7 +56,7 @@ test('the primary of several workers loads nothing that speaks to servers', asyn
   await once(child, 'exit');
   const packages = JSON.parse(await printed) as string[];
   expect(packages).toContain('fastify');
-  const needless = ['undici', 'eventsource-parser', 'ioredis', 'jose'];
+  const needless = ['undici', '@fastify/http-proxy', 'eventsource-parser', 'ioredis', 'jose'];
   expect(packages.filter((name) => needless.includes(name))).toEqual([]);
 });
 
@@ -84,13 +84,27 @@ async function loadedBy(use: (origin: string) => Promise<void>): Promise<string[
   return JSON.parse(await printed) as string[];
 }
 
-test('a gateway without Redis loads neither its client nor what checks JSON schemas', async () => {
+test('a gateway that has passed nothing through has not loaded the forwarding library', async () => {
   const packages = await loadedBy(async (origin) => {
     const headers = { 'content-type': 'application/json', 'mcp-protocol-version': '2026-07-28' };
     const { status } = await fetch(`${origin}/mcp`, { method: 'POST', headers, body: '{' });
     expect(status).toBe(400);
   });
   expect(packages).toContain('fastify');
-  const needless = ['ajv', '@fastify/ajv-compiler', 'ioredis'];
+  const needless = [
+    '@fastify/http-proxy',
+    '@fastify/reply-from',
+    'ajv',
+    '@fastify/ajv-compiler',
+    'ioredis',
+  ];
   expect(packages.filter((name) => needless.includes(name))).toEqual([]);
+});
+
+test('the first request that is passed through has it loaded', async () => {
+  const packages = await loadedBy(async (origin) => {
+    const { status } = await fetch(`${origin}/other`);
+    expect(status).toBe(502);
+  });
+  expect(packages).toContain('@fastify/http-proxy');
 });

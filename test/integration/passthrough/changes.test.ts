@@ -253,7 +253,6 @@ describe('targets that could be read in two ways', () => {
     '/mcp?a=1#fragment',
     '/a"b',
     '/...',
-    '/a../b',
     'http://evil.test/mcp',
     'http://evil.test@gateway.test/mcp',
     'ftp://evil.test/',

@@ -1,0 +1,135 @@
+/**
+ * The forwarding library, in an application of its own. It is loaded with the first request that is passed through: it brings
+ * a copy of undici of its own, which most gateways never use. A framework that serves requests takes no more plugins, so
+ * the requests go on to another one, which has the library.
+ */
+import type { IncomingMessage } from 'node:http';
+import type replyFrom from '@fastify/reply-from';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { WITHOUT_SCHEMAS } from '../../lib/http.ts';
+import type { PassThroughOptions } from './options.ts';
+import { refusePassThrough } from './response.ts';
+import type { UpstreamAgent } from './upstream-agent.ts';
+
+/** Serves a request by a reply that has `from`, the function of the library. */
+export type ServeWithLibrary = (reply: FastifyReply) => Promise<void>;
+
+/** A request on its way from the one application to the other. */
+interface Passing {
+  readonly serve: ServeWithLibrary;
+  readonly done: () => void;
+  readonly fail: (error: Error) => void;
+}
+
+type LibraryRequest = Extract<
+  NonNullable<replyFrom.FastifyReplyFromOptions['undici']>,
+  { request: unknown }
+>['request'];
+
+/** How long the library can take to load. */
+const MAX_LOAD_MS = 10_000;
+
+export class ProxyApp {
+  readonly #agent: UpstreamAgent;
+  readonly #options: PassThroughOptions;
+  readonly #passing = new WeakMap<IncomingMessage, Passing>();
+  #loading: Promise<FastifyInstance> | null = null;
+
+  constructor(agent: UpstreamAgent, options: PassThroughOptions) {
+    this.#agent = agent;
+    this.#options = options;
+  }
+
+  /**
+   * Serves a request of another application.
+   * @param serve called with the reply of this application to the same `raw` request
+   * @returns a promise that resolves when that has resolved, or when the request is refused because the library cannot be
+   *   loaded
+   */
+  async serve(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    serve: ServeWithLibrary,
+  ): Promise<void> {
+    // A drain waits for what waits here.
+    const begun = this.#options.openResponses.open();
+    try {
+      const app = await this.#load();
+      const served = new Promise<void>((done, fail) => {
+        this.#passing.set(request.raw, { serve, done, fail });
+        app.routing(request.raw, reply.raw);
+      });
+      begun();
+      await served;
+      reply.hijack();
+    } catch (error) {
+      if (!(error instanceof LibraryMissing)) throw error;
+      this.#options.onFailure({ httpStatus: 500, problem: error.message });
+      refusePassThrough(reply, 500, 'Internal error');
+    } finally {
+      begun();
+    }
+  }
+
+  async close(): Promise<void> {
+    const app = await this.#loading?.catch(() => null);
+    await app?.close();
+  }
+
+  #load(): Promise<FastifyInstance> {
+    // The next request tries again: files may be missing while a package is replaced.
+    this.#loading ??= this.#create().catch((error: unknown) => {
+      this.#loading = null;
+      throw new LibraryMissing(error);
+    });
+    return this.#loading;
+  }
+
+  async #create(): Promise<FastifyInstance> {
+    const { upstream, maxBodyBytes } = this.#options;
+    const app = fastify({
+      logger: false,
+      schemaController: WITHOUT_SCHEMAS,
+      bodyLimit: maxBodyBytes,
+      return503OnClosing: false,
+      exposeHeadRoutes: false,
+      pluginTimeout: MAX_LOAD_MS,
+    });
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
+    app.setErrorHandler((error: Error, { raw }, reply) => {
+      reply.hijack();
+      this.#passing.get(raw)?.fail(error);
+    });
+    app.register(async (scope) => {
+      const { default: httpProxy } = await import('@fastify/http-proxy');
+      await scope.register(httpProxy, {
+        upstream: upstream.origin,
+        // The library's types are those of its own undici. It only calls this function with a callback.
+        undici: { request: this.#agent.request as unknown as LibraryRequest },
+        disableRequestLogging: true,
+        // The application already streams its bodies.
+        proxyPayloads: false,
+        routes: ['/*'],
+        handler: async (request, reply) => {
+          const passing = this.#passing.get(request.raw);
+          if (passing === undefined) throw new Error('a request came past the other application');
+          await passing.serve(reply);
+          reply.hijack();
+          passing.done();
+        },
+      });
+    });
+    await app.ready();
+    return app;
+  }
+}
+
+class LibraryMissing extends Error {
+  readonly code = 'pass_through_not_loaded';
+
+  constructor(cause: unknown) {
+    const problem = cause instanceof Error ? cause.message : String(cause);
+    super(`the forwarding library cannot be loaded: ${problem}`, { cause });
+  }
+}
