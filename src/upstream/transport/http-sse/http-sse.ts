@@ -2,12 +2,11 @@
  * The HTTP+SSE transport of 2024-11-05, as a client: a GET stream with all messages of the server, and an
  * endpoint for POSTs. To delete it, delete this folder and what names `http-sse` outside of it.
  */
-import { inBackground } from '../../../lib/background.ts';
 import { Members } from '../../../lib/containers.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
-import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
-import type { ExactNumber, JsonObject } from '../../../protocol/json.ts';
-import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
+import type { UpstreamRequestId } from '../../../protocol/ids.ts';
+import type { JsonObject } from '../../../protocol/json.ts';
+import { readMessage } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../../model/upstream-failure.ts';
 import type { HttpClient } from '../../http/client.ts';
@@ -21,6 +20,7 @@ import type {
   ResponseReader,
 } from '../../http/http-exchange.ts';
 import { StatusReader } from '../../http/readers.ts';
+import { SingleStream } from '../single-stream.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 
 const ENDPOINT_TIMEOUT_MS = 5_000;
@@ -30,17 +30,18 @@ const ENDPOINT_TIMEOUT_MS = 5_000;
  */
 const POST_TIMEOUT_MS = 10_000;
 
-export class HttpSseTransport implements Transport, ResponseReader {
+export interface HttpSseOptions {
+  /** Called with the URL to which the server wants messages posted. */
+  readonly onEndpoint?: (endpoint: URL) => void;
+}
+
+export class HttpSseTransport extends SingleStream implements Transport, ResponseReader {
   readonly kind = 'http-sse';
-  readonly standaloneHeld = false;
-  readonly standaloneDue = false;
-  readonly hasSession = true;
   /** All calls of the session share the stream. */
   readonly discardsLarge = true;
   readonly #http: HttpClient;
-  readonly #listener: TransportListener;
   readonly #clock: Clock;
-  readonly #onEndpoint: (endpoint: URL) => void;
+  readonly #options: HttpSseOptions;
   readonly #endpointNamed = Promise.withResolvers<URL>();
   readonly #posts = new Members<HttpExchange>();
   /** The POSTs of requests to which the server has not responded yet. */
@@ -51,25 +52,19 @@ export class HttpSseTransport implements Transport, ResponseReader {
   #endpoint: URL | null = null;
   #revision: LegacyRevision | null = null;
 
-  /** @param onEndpoint called with the URL to which the server wants messages posted */
   constructor(
     http: HttpClient,
     listener: TransportListener,
     clock: Clock,
-    onEndpoint: (endpoint: URL) => void = () => {},
+    options: HttpSseOptions,
   ) {
+    super(listener);
     this.#http = http;
-    this.#listener = listener;
     this.#clock = clock;
-    this.#onEndpoint = onEndpoint;
+    this.#options = options;
     // Closing a transport that is not open rejects it.
     this.#endpointNamed.promise.catch(() => {});
   }
-
-  /** The session ends with its connection (2024-11-05, transports). */
-  readonly sessionId = null;
-
-  adopt(): void {}
 
   reveals(text: string): boolean {
     const query = this.#endpoint?.searchParams.values() ?? [];
@@ -85,7 +80,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
     this.#stream = this.#http.send({ ...request, repeatable: true }, this);
     const endpoint = await this.#endpointNamed.promise;
     this.#endpoint = endpoint;
-    this.#onEndpoint(endpoint);
+    this.#options.onEndpoint?.(endpoint);
   }
 
   useRevision(revision: LegacyRevision): void {
@@ -93,45 +88,12 @@ export class HttpSseTransport implements Transport, ResponseReader {
   }
 
   request({ id, method, params }: OutgoingRequest, headers: CallerHeaders): void {
-    this.#post({ jsonrpc: '2.0', id, method, params }, headers, id)
+    this.send({ jsonrpc: '2.0', id, method, params }, headers, id)
       .finally(() => this.#requests.delete(id))
       .then(
-        () => this.#listener.accepted(id),
-        (error: unknown) => this.#listener.notTaken(id, asUpstreamFailure(error, true)),
+        () => this.listener.accepted(id),
+        (error: unknown) => this.listener.notTaken(id, asUpstreamFailure(error, true)),
       );
-  }
-
-  notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
-    return this.#post({ jsonrpc: '2.0', method, params }, headers);
-  }
-
-  respond(
-    id: ServerRequestId | ExactNumber,
-    reply: JsonRpcReply,
-    headers: CallerHeaders,
-  ): Promise<void> {
-    return this.#post({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
-  }
-
-  async openStandaloneStream(): Promise<boolean> {
-    this.#listener.standaloneOpened();
-    return true;
-  }
-
-  /** The session ends with its connection (2024-11-05, transports). */
-  join(): void {}
-
-  resume(id: UpstreamRequestId): void {
-    const problem = 'HTTP+SSE cannot be resumed';
-    this.#listener.lost(id, new UpstreamFailure('session_gone', problem, { mayHaveActed: true }));
-  }
-
-  resumable(): null {
-    return null;
-  }
-
-  leave(): void {
-    inBackground(this.close());
   }
 
   abandon(id: UpstreamRequestId): void {
@@ -163,7 +125,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
     } else if (event === 'message' && data !== '') {
       const value = upstreamJson(data);
       for (const element of Array.isArray(value) ? value : [value]) {
-        this.#listener.message(readMessage(element), { stream: 'standalone' });
+        this.listener.message(readMessage(element), { stream: 'standalone' });
       }
     } else if (event === 'endpoint' && !this.#isNamed) {
       const endpoint = sameOrigin(data, this.#http.options.url);
@@ -184,7 +146,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
 
   failed(failure: UpstreamFailure): void {
     this.#endpointTimer?.cancel();
-    if (this.#isNamed) this.#listener.closed(failure);
+    if (this.#isNamed) this.listener.closed(failure);
     else this.#endpointNamed.reject(failure);
   }
 
@@ -193,16 +155,20 @@ export class HttpSseTransport implements Transport, ResponseReader {
     const message = discarded.read();
     const { exceeds } = discarded;
     if (message.type === 'unknown') throw tooLarge(LARGE_EVENT, exceeds);
-    this.#listener.dropped(message, replyTooLarge(LARGE_EVENT, exceeds));
+    this.listener.dropped(message, replyTooLarge(LARGE_EVENT, exceeds));
   }
 
   /** @param request the id of a request, whose POST has no limit of its own */
-  #post(message: JsonObject, headers: CallerHeaders, request?: UpstreamRequestId): Promise<void> {
+  protected send(
+    message: JsonObject,
+    headers: CallerHeaders,
+    request?: UpstreamRequestId,
+  ): Promise<void> {
     if (this.#endpoint === null) {
       return Promise.reject(notThisTransport('the transport is not open'));
     }
     const reader = new StatusReader(() => {
-      if (request !== undefined) this.#listener.sent(request);
+      if (request !== undefined) this.listener.sent(request);
     });
     const post = this.#http.send(
       {

@@ -5,9 +5,9 @@
 import { inBackground } from '../../../lib/background.ts';
 import type { HeldBytes } from '../../../lib/byte-budget.ts';
 import { sleep, type Clock, type Timer } from '../../../lib/clock.ts';
-import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
-import type { ExactNumber, JsonObject, JsonValue } from '../../../protocol/json.ts';
-import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
+import type { UpstreamRequestId } from '../../../protocol/ids.ts';
+import type { JsonObject, JsonValue } from '../../../protocol/json.ts';
+import { readMessage } from '../../../protocol/json-rpc.ts';
 import {
   asUpstreamFailure,
   beforeRequest,
@@ -16,6 +16,7 @@ import {
 import type { DiscardedMessage } from '../../discarded-message.ts';
 import { replyTooLarge, tooLarge } from '../../size-limits.ts';
 import { upstreamJson } from '../../http/bodies.ts';
+import { SingleStream } from '../single-stream.ts';
 import type { OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 import type { ProcessOutput } from './process-output.ts';
 import { ServerProcess, type ProcessEnd, type ServerCommand } from './server-process.ts';
@@ -69,15 +70,9 @@ const CLOSED = new UpstreamFailure('session_gone', 'the session was closed', {
   mayHaveActed: true,
 });
 
-export class StdioTransport implements Transport {
+export class StdioTransport extends SingleStream implements Transport {
   readonly kind = 'stdio';
-  readonly standaloneHeld = false;
-  readonly standaloneDue = false;
-  readonly hasSession = true;
-  /** The session ends with its process. */
-  readonly sessionId = null;
   readonly #options: StdioOptions;
-  readonly #listener: TransportListener;
   /** Requests without a reply. */
   readonly #running = new Set<UpstreamRequestId>();
   #process: ServerProcess | null = null;
@@ -93,7 +88,7 @@ export class StdioTransport implements Transport {
   #otherBytes = 0;
 
   constructor(listener: TransportListener, options: StdioOptions) {
-    this.#listener = listener;
+    super(listener);
     this.#options = options;
   }
 
@@ -114,35 +109,18 @@ export class StdioTransport implements Transport {
 
   request({ id, method, params }: OutgoingRequest): void {
     this.#running.add(id);
-    this.#write({ jsonrpc: '2.0', id, method, params }).then(
-      () => this.#listener.accepted(id),
+    this.send({ jsonrpc: '2.0', id, method, params }).then(
+      () => this.listener.accepted(id),
       (error: unknown) => {
         this.#running.delete(id);
-        this.#listener.notTaken(id, asUpstreamFailure(error, false));
+        this.listener.notTaken(id, asUpstreamFailure(error, false));
       },
     );
-  }
-
-  notify(method: string, params: JsonObject): Promise<void> {
-    return this.#write({ jsonrpc: '2.0', method, params });
-  }
-
-  respond(id: ServerRequestId | ExactNumber, reply: JsonRpcReply): Promise<void> {
-    return this.#write({ jsonrpc: '2.0', id, ...reply } as JsonObject);
-  }
-
-  async openStandaloneStream(): Promise<boolean> {
-    this.#listener.standaloneOpened();
-    return true;
   }
 
   abandon(id: UpstreamRequestId): void {
     this.#running.delete(id);
     this.#endIfOld();
-  }
-
-  leave(): void {
-    inBackground(this.close());
   }
 
   /** Ends the process, and resolves when nothing of its group is left. */
@@ -152,30 +130,15 @@ export class StdioTransport implements Transport {
 
   /** Ends the process with less patience, since the gateway stops. A session that is being opened hears of it. */
   stop(): Promise<void> {
-    if (this.#failure === null) this.#listener.closed(CLOSED);
+    if (this.#failure === null) this.listener.closed(CLOSED);
     return this.#end(true);
   }
-
-  // Another process cannot have the pipes.
 
   reveals(): boolean {
     return false;
   }
 
   useRevision(): void {}
-
-  adopt(): void {}
-
-  join(): void {}
-
-  resume(id: UpstreamRequestId): void {
-    const problem = 'a session over stdio cannot be resumed';
-    this.#listener.lost(id, new UpstreamFailure('session_gone', problem, { mayHaveActed: true }));
-  }
-
-  resumable(): null {
-    return null;
-  }
 
   #line(line: string): void {
     if (this.#failure !== null || line.trim() === '') return;
@@ -197,7 +160,7 @@ export class StdioTransport implements Transport {
     this.#spoke();
     for (const message of messages) {
       if (message.type === 'response') this.#running.delete(message.id as UpstreamRequestId);
-      this.#listener.message(message, { stream: 'standalone' });
+      this.listener.message(message, { stream: 'standalone' });
     }
     this.#endIfOld();
   }
@@ -210,7 +173,7 @@ export class StdioTransport implements Transport {
     if (message.type === 'unknown') return this.#fail(tooLarge(LARGE_LINE, exceeds));
     this.#spoke();
     if (message.type === 'response') this.#running.delete(message.id as UpstreamRequestId);
-    this.#listener.dropped(message, replyTooLarge(LARGE_LINE, exceeds));
+    this.listener.dropped(message, replyTooLarge(LARGE_LINE, exceeds));
     this.#endIfOld();
   }
 
@@ -288,11 +251,11 @@ export class StdioTransport implements Transport {
     this.#failure = failure;
     this.#hasFailed = !this.#isClosed;
     this.#age?.cancel();
-    this.#listener.closed(failure);
+    this.listener.closed(failure);
     inBackground(this.#process?.end(failure.code === 'upstream_protocol_error'));
   }
 
-  async #write(message: JsonObject): Promise<void> {
+  protected async send(message: JsonObject): Promise<void> {
     const { clock, maxUnreadMs } = this.#options;
     const server = this.#process;
     if (this.#failure !== null) throw beforeRequest(this.#failure);
