@@ -30,6 +30,8 @@ interface CallOptions {
 }
 
 export const PAUSE_MS = { least: 300, range: 1_000 } as const;
+/** So long a client waits for the end of the stream of a call that is over. */
+const ENDS_WITHIN_MS = 5_000;
 /** No request with such an error was sent. */
 const NEVER_SENT = 'ECONNREFUSED';
 /** The statuses of a request that was not carried out: the session is gone, or the credentials are over. */
@@ -152,6 +154,8 @@ export class RunningCall {
     if (this.#end !== null) return;
     const { name, client } = this.#options;
     this.#end = end;
+    // Servers of the SDK do not end a stream that was resumed when they have repeated all of it.
+    simulation().after(ENDS_WITHIN_MS, () => this.#open?.destroy());
     if (end === 'lost') client.around.checker.left(name);
     client.tell(end === 'done' ? `has the result of ${name}` : `has lost ${name}: ${why}`);
   }
