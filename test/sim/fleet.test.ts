@@ -40,6 +40,7 @@ test('a server of the official SDK asks and is answered in the simulation, and o
   const [log, again] = await Promise.all([run('run.ts', words), run('run.ts', words)]);
   expect(log).toContain(`seed ${seed} breaks no law`);
   expect(again).toBe(log);
+  expect(log).toContain('is shown what it has logged');
   const asked = questionsIn(log, 'asked');
   expect(asked.length).toBeGreaterThan(5);
   const withdrawn = questionsIn(log, 'withdrawn');

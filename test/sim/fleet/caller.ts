@@ -276,6 +276,7 @@ export class Caller {
     const request = {
       ...{ caller, method: 'tools/call', params: this.#params, readsSlowly, isTask, dialect },
       wantsLog,
+      onLogged: (data: string) => this.#around.checker.logged(this.#name, wantsLog, data),
       ...{ given: this.#given, ...(this.#session !== undefined && { session: this.#session }) },
     };
     return send(replica.port, request, untilMs);

@@ -99,6 +99,16 @@ export class Checker {
     return isSameSession && !journal.some((entry) => isBeside(entry) && entry.by === owner);
   }
 
+  /** Law 4: what a tool logs is shown only in its call, and only to who wants it. */
+  logged(call: string, isWanted: boolean, data: string): void {
+    const other = /^of=(\w+);/.exec(data)?.[1];
+    if (other === undefined) return;
+    if (other !== call) this.break(4, `what ${other} has logged is shown in ${call}`);
+    if (!isWanted)
+      this.break(4, `${call} is shown what it has logged, which its client does not want`);
+    simulation().log(`client: ${call} is shown what it has logged`);
+  }
+
   /** Law 7: no process parks more calls than it may. @param by where the call is; `null` if that can change */
   parked(call: string, by: string | null, most: number | null): void {
     if (by === null || most === null) return;

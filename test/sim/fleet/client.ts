@@ -79,6 +79,8 @@ export interface ModernRequest {
   readonly wantsLog?: boolean;
   /** Whether the client reads the response slowly. */
   readonly readsSlowly?: boolean;
+  /** Called with what the server has logged, as it is in the response. */
+  readonly onLogged?: (data: string) => void;
 }
 
 /** How a request broke that the client gave up. */
@@ -109,19 +111,20 @@ const TASK_META = {
     extensions: { 'io.modelcontextprotocol/tasks': {} },
   },
 };
+const LOGGED = /"method":"notifications\/message".*"data":"([^"]*)"/;
 /** How long a slow reader rests after each piece. */
 const REST_MS = 400;
 
 /** @param untilMs when the client gives up, asked again when that time has come */
 export function send(port: number, wanted: ModernRequest, untilMs: () => number): Promise<Outcome> {
-  const { readsSlowly = false, dialect = null } = wanted;
+  const { readsSlowly = false, dialect = null, onLogged = () => {} } = wanted;
   const path = dialect === null ? '/mcp' : pathOf(dialect);
   const exchange = {
     ...{ port, path, method: 'POST', headers: headersOf(wanted), untilMs },
     body: JSON.stringify(messageOf(wanted)),
   };
   return sendOverHttp(exchange, async (response) => {
-    const outcome = await read(response, readsSlowly, dialect);
+    const outcome = await read(response, readsSlowly, dialect, onLogged);
     if (outcome.type === 'failed' && isRefusal(outcome.reason)) renewToken(wanted.caller);
     return outcome;
   });
@@ -206,6 +209,7 @@ async function read(
   response: IncomingMessage,
   isSlow: boolean,
   dialect: DialectName | null,
+  onLogged: (data: string) => void,
 ): Promise<Outcome> {
   let text = '';
   for await (const bytes of response) {
@@ -217,12 +221,12 @@ async function read(
     return { type: 'failed', reason: REFUSED, mayHaveActed, isRetryable: true };
   }
   const isStream = String(response.headers['content-type']).startsWith('text/event-stream');
-  const last = isStream
-    ? text
-        .match(/^data: .+$/gm)
-        ?.at(-1)
-        ?.slice('data: '.length)
-    : text;
+  const events = text.match(/^data: .+$/gm) ?? [];
+  for (const event of isStream ? events : []) {
+    const logged = LOGGED.exec(event)?.[1];
+    if (logged !== undefined) onLogged(logged);
+  }
+  const last = isStream ? events.at(-1)?.slice('data: '.length) : text;
   if (last === undefined || last === '') {
     return { type: 'broken', how: `empty, ${response.statusCode}` };
   }

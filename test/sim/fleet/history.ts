@@ -94,6 +94,8 @@ const MANY_CALLERS: Some<string> = ['ada', 'bob', 'carol', 'dave', 'erin', 'fran
 /** The number of the first of the last calls. */
 const LAST_CALLS = 1_000;
 const LISTENERS: Some<readonly string[]> = [[], ['ada'], ['ada', 'ada', 'bob']];
+/** Of so many calls, one wants what is logged, where the server logs. */
+const WANTS_LOG_ONE_IN = 3;
 const LONGEST_THINK_MS = 4_000;
 const WORK_MS = [200, 2_000, 9_000] as const;
 const WORK_RANGE_MS = 2_000;
@@ -123,8 +125,11 @@ export function historyOf(
     hasRepeats: gateway.release === 'never',
   };
   const calls = Array.from({ length: count }, (_, id) => {
+    const call = callOf(`${name}:${id}`, id, kinds);
+    const wantsLog = server.sdk !== null && below(`${name}:${id}:log`, WANTS_LOG_ONE_IN) === 0;
     return {
-      ...callOf(`${name}:${id}`, id, kinds),
+      ...call,
+      habits: { ...call.habits, wantsLog },
       atMs: below(`${name}:${id}:at`, count * gapMs),
       dialect: dialectOf(seed, `${name}:${id}`),
     };

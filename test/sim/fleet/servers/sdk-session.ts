@@ -193,6 +193,14 @@ export class SdkSession {
     const ask = (where: 'own' | 'beside', signal?: AbortSignal) =>
       this.#ask(where, call, (asked += 1), extra, signal);
     const progressToken = extra._meta?.progressToken;
+    // Of a call that is over, it sends none.
+    const log = () =>
+      extra
+        .sendNotification({
+          method: 'notifications/message',
+          params: { level: 'info', data: `of=${call};` },
+        })
+        .catch(() => {});
     return {
       ask,
       askInVain: async () => {
@@ -215,7 +223,9 @@ export class SdkSession {
               }),
       ),
       act: () => {
-        if (!this.#isOver) this.#note('acted', call, this.#readerOf(extra.requestId));
+        if (this.#isOver) return;
+        this.#note('acted', call, this.#readerOf(extra.requestId));
+        void log();
       },
     };
   }
