@@ -68,12 +68,12 @@ export class SdkSession {
     options: ServerOptions,
     onOver: () => void,
   ) {
-    const { hasStore, pings } = options.traits;
+    const { hasStore, pings, secondReader } = options.traits;
     this.#name = name;
     this.#client = client;
     this.#options = options;
     this.#onOver = onOver;
-    this.#store = hasStore ? new CountingEventStore() : null;
+    this.#store = hasStore ? new CountingEventStore(secondReader === 'refused') : null;
     this.#transport = new SeenTransport({
       sessionIdGenerator: () => name,
       ...(this.#store !== null && { eventStore: this.#store }),

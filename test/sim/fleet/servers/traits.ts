@@ -9,6 +9,8 @@ export interface ServerTraits {
   readonly hasStore: boolean;
   /** What becomes of a second standalone stream of a session. */
   readonly secondStream: 'refused' | 'replaces';
+  /** Of the SDK: what becomes of a stream that is read when it is resumed. */
+  readonly secondReader: 'refused' | 'replaces';
   /** After how long it ends the connection of the stream of a call, to have its client come back; `null` for never. */
   readonly endsConnectionsMs: number | null;
   /** Whether it ends each standalone stream at once. What it asks there is lost. */
@@ -48,6 +50,7 @@ export const PLAIN_SERVER: ServerTraits = {
   sdk: null,
   hasStore: true,
   secondStream: 'refused',
+  secondReader: 'replaces',
   endsConnectionsMs: null,
   endsStandalone: false,
   forgetsAtMs: null,
@@ -86,7 +89,12 @@ const NOT_OF_SDK = {
 export function traitsOf(seed: number): ServerTraits {
   const drawn = modelOf(seed);
   const isModel = drawn.transport !== 'streamable-http' || below(`sdk:${seed}`, SDK_ONE_IN) > 0;
-  return isModel ? drawn : { ...drawn, sdk: 'typescript-1', ...NOT_OF_SDK };
+  if (isModel) return drawn;
+  const secondReader = choose<ServerTraits['secondReader']>(`sdk:${seed}:second-reader`, [
+    'replaces',
+    'refused',
+  ]);
+  return { ...drawn, sdk: 'typescript-1', secondReader, ...NOT_OF_SDK };
 }
 
 function modelOf(seed: number): ServerTraits {
@@ -112,6 +120,7 @@ function modelOf(seed: number): ServerTraits {
     sdk: null,
     hasStore,
     secondStream: oneIn(2, 'second') ? 'refused' : 'replaces',
+    secondReader: 'replaces',
     endsConnectionsMs: endsConnections
       ? CONNECTION_MS.least + number('connection', CONNECTION_MS.range)
       : null,
