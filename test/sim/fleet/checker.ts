@@ -1,5 +1,6 @@
 /** The laws, as clients, server and store see them. */
 import { simulation } from '../engine/simulation.ts';
+import { HOLD_MS } from '../../../src/upstream/session/questions/held-questions.ts';
 import type { StoredClaim } from '../store/store.ts';
 import { isOfLegacy } from './clients/legacy-plans.ts';
 import type { Outcome } from './client.ts';
@@ -8,8 +9,7 @@ import type { JournalEntry } from './servers/journal.ts';
 /** How long after the last fault a request has an outcome, and a call its end. */
 export const OUTCOME_WITHIN_MS = 100_000;
 export const END_WITHIN_MS = 200_000;
-/** After so long, a process that cannot say whose question it has declines it; and how long that may take. */
-const HELD_MS = 60_000;
+/** How long it may take until a question is shown or declined. */
 const SHOWN_WITHIN_MS = 65_000;
 /** How often a task is kept within a second, and the outcome of a call at all. */
 const MOST_KEPT_A_SECOND = 12;
@@ -211,7 +211,7 @@ export class Checker {
     for (const { what, question, call, by, atMs } of journal) {
       // The stream of a legacy client is its own, and breaks as it breaks.
       if (what !== 'asked' || by === 'nobody' || isOfLegacy(call)) continue;
-      if (!isWorking(by, atMs) || !isWorking(by, atMs + HELD_MS)) continue;
+      if (!isWorking(by, atMs) || !isWorking(by, atMs + HOLD_MS)) continue;
       const isOver = journal.some(
         (entry) =>
           (closes(entry) && entry.question === question) ||
@@ -221,7 +221,7 @@ export class Checker {
           // Its client withdrew the call, or its tool did without an answer.
           (['cancelled', 'ended'].includes(entry.what) &&
             entry.call === call &&
-            entry.atMs < atMs + HELD_MS),
+            entry.atMs < atMs + SHOWN_WITHIN_MS),
       );
       if (isOver || nowMs - atMs < SHOWN_WITHIN_MS) continue;
       if (this.#shown.has(question ?? '') || this.#left.has(call)) continue;
