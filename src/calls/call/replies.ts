@@ -157,7 +157,9 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const { requestState, continues } = sealPointer(call, round, continuation);
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
-  const mayLeave = call.isResumable && call.task?.isStopping !== true;
+  // A client that did not get this reply comes again with the pointer before it, if it has one.
+  const isAskedAgain = round === 1 || call.exchange?.asksBeside !== true;
+  const mayLeave = call.isResumable && isAskedAgain && call.task?.isStopping !== true;
   if (mayLeave && call.state.name === 'parked' && leaveWhenParked()) {
     call.dispatch({ type: 'released' });
     call.services.registry.wasReleased(call);

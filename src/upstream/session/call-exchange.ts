@@ -85,6 +85,8 @@ export interface CallExchange {
    * @returns whether the server has taken the notification (a 2xx)
    */
   cancel(reason: string, headers: CallerHeaders): Promise<boolean>;
+  /** Whether a question waits that came beside the stream of the exchange: who resumes that is not asked again. */
+  readonly asksBeside: boolean;
   /** Returns where another replica could continue the exchange, or `null` if none could. */
   resumable(): ExchangePoint | null;
   /** Closes the stream. The listener is told nothing more. */

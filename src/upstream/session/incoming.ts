@@ -262,8 +262,7 @@ export class IncomingMessages implements TransportListener {
         if (call.resumedStream !== null && !call.wasAsked(id) && session.questions.wasAsked(id))
           return;
         session.questions.cameOnStream(method);
-        // A resumed stream can carry what is of another call.
-        return call.ask(id, method, params, call.resumedStream === null);
+        return call.ask(id, method, params, call.resumedStream === null ? 'own' : 'resumed');
       }
       case 'uncorrelated-question':
         return session.questions.receive(route);

@@ -77,6 +77,8 @@ export class SessionCall implements RequestExchange {
   readonly #isSilent: boolean;
   /** All questions of the call so far: a resumed stream can repeat them. `null` until the server asks. */
   #questions: Map<ServerRequestId, QuestionState> | null = null;
+  /** Those that came on a stream of the session. */
+  #beside: Set<ServerRequestId> | null = null;
   /** How many of them are `waiting`. */
   #waiting = 0;
   #accepted: PromiseWithResolvers<void> | null = null;
@@ -186,6 +188,10 @@ export class SessionCall implements RequestExchange {
     return [...this.#questions].flatMap(([id, state]) => (isOpen(state) ? [id] : []));
   }
 
+  get asksBeside(): boolean {
+    return this.openQuestions.some((id) => this.#beside?.has(id));
+  }
+
   /** True if the server asked this question in the call. */
   wasAsked(id: ServerRequestId): boolean {
     return this.#questions?.has(id) === true;
@@ -254,17 +260,24 @@ export class SessionCall implements RequestExchange {
 
   /**
    * Passes a question of the server on.
-   * @param isOnStream whether it came on the stream of the call: then a question beside it is that of another call (ADR 48)
+   * @param cameOn the stream. A question beside one on the stream of the call is that of another call (ADR 48); a resumed stream can
+   * carry what is of another call.
    */
-  ask(id: ServerRequestId, method: string, params: JsonObject, isOnStream = false): void {
+  ask(
+    id: ServerRequestId,
+    method: string,
+    params: JsonObject,
+    cameOn: 'own' | 'resumed' | 'session' = 'session',
+  ): void {
     this.sessionMayBeGone = false;
     // An id is used once in a session (basic, "Requests"), so this repeats a question.
     if (this.wasAsked(id)) return;
     const isTooMuch = this.#questions !== null && this.#questions.size >= MAX_QUESTIONS;
     if (this.isCancelled && (isTooMuch || String(id).length > MAX_ID_CHARACTERS)) return;
     if (method !== 'roots/list') {
-      this.#asksUntilMs = this.#host.clock.elapsed() + (isOnStream ? 0 : ASKS_TOGETHER_MS);
+      this.#asksUntilMs = this.#host.clock.elapsed() + (cameOn === 'own' ? 0 : ASKS_TOGETHER_MS);
     }
+    if (cameOn === 'session') (this.#beside ??= new Set()).add(id);
     this.#become(id, method === 'roots/list' ? 'open' : 'waiting');
     if (this.#cancelled !== null) {
       return inBackground(this.#cancelOpenQuestions(id, method, this.#cancelled));

@@ -12,23 +12,12 @@ import {
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { Severable } from '../../fixtures/network/flaky-proxy.ts';
 import { overseer } from '../../fixtures/redis/redis-topologies.ts';
-import { askName } from '../../fixtures/servers/legacy-server.ts';
-import type { ToolCall } from '../../fixtures/servers/legacy/tools.ts';
+import { askBeside, askName } from '../../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
 const call = (gateway: GatewayProcess, name: string, more: object = {}) =>
   callTool(gateway.url, name, more, ADA);
-
-type LegacyServer = ToolCall['server'];
-
-/** Asks on a stream that names no call. */
-async function askBeside(server: LegacyServer): Promise<string> {
-  const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } } as const;
-  const question = { message: 'Who?', requestedSchema };
-  const { action, content } = await server.elicitInput(question, { timeout: 120_000 });
-  return String(content?.['name'] ?? action);
-}
 
 /** `twice` asks on its stream and then works until the test lets it end; `asks` asks beside its stream. */
 async function workingServer() {
@@ -42,7 +31,7 @@ async function workingServer() {
         await working.promise;
         return name;
       },
-      asks: ({ server }) => askBeside(server),
+      asks: askBeside,
       plain: async () => 'plain',
     },
   });
@@ -115,10 +104,10 @@ test(
     const server = await legacyServer({
       keepsEvents: true,
       tools: {
-        asks: ({ server }) => askBeside(server),
-        lost: async ({ server }) => {
+        asks: askBeside,
+        lost: async (asking) => {
           await lost.promise;
-          later.resolve(await askBeside(server));
+          later.resolve(await askBeside(asking));
           return 'late';
         },
         works: async () => {

@@ -147,6 +147,10 @@ export class TaskCall implements CallExchange, ExchangeListener {
     return this.#request.cancelBy(this.#cancelTask(headers));
   }
 
+  get asksBeside(): boolean {
+    return this.#request.asksBeside;
+  }
+
   resumable(): ExchangePoint | null {
     return this.#request.resumable();
   }

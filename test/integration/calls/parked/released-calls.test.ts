@@ -10,7 +10,7 @@ import {
 import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
 import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
-import { askName, type LegacyServerOptions } from '../../../fixtures/servers/legacy-server.ts';
+import { askBeside, askName, type LegacyServerOptions } from '../../../fixtures/servers/legacy-server.ts';
 
 const ADA = { headers: { 'x-user': 'ada' } };
 /** How long a broken stream waits before it is resumed, in ms. */
@@ -28,6 +28,10 @@ async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverride
       if (closesStream) call.extra.closeSSEStream?.();
       effects.push(await name);
       return `Hello ${effects.at(-1)}`;
+    },
+    both: async (asking) => {
+      const name = await askName(asking);
+      return `${name} and ${await askBeside(asking)}`;
     },
     work: async () => {
       await working.promise;
@@ -144,6 +148,20 @@ describe('the record of a released call', () => {
       expect((await call('greet')).response.result.resultType).toBe('input_required');
     },
   );
+});
+
+// Rule time-and-room-19: A call is not released in a round after the first with a question on a stream that names no call. Its
+// server does not repeat that, and a client that did not get the round comes again with the `requestState` before it.
+test('a call that asks beside its stream is kept for a client that comes again with the round before', async () => {
+  const { call, ended } = await stage('when-resumable');
+  const first = await call('both');
+  expect(ended()).toEqual(['left']);
+  const retry = () => call('both', answersOf(first, 'Ada'));
+  const lost = await retry();
+  expect(ended()).toEqual(['left']);
+  const again = await retry();
+  expect(again.response.result).toEqual(lost.response.result);
+  expect(text(await call('both', answersOf(again, 'Eve')))).toBe('Ada and Eve');
 });
 
 describe('the session of a released call', () => {
