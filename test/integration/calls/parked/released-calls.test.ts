@@ -10,7 +10,11 @@ import {
 import type { GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
 import { testGateway } from '../../../fixtures/gateways/test-gateway.ts';
 import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
-import { askBeside, askName, type LegacyServerOptions } from '../../../fixtures/servers/legacy-server.ts';
+import {
+  askBeside,
+  askName,
+  type LegacyServerOptions,
+} from '../../../fixtures/servers/legacy-server.ts';
 
 const ADA = { headers: { 'x-user': 'ada' } };
 /** How long a broken stream waits before it is resumed, in ms. */
