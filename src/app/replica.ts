@@ -5,7 +5,7 @@ import type { Replica } from '../model/replica.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../lib/address.ts';
 import { listenAt } from '../lib/listen.ts';
-import { DirectoryUnavailable, type ClaimStore } from '../model/directory.ts';
+import { DirectoryUnavailable, type Store } from '../model/store.ts';
 import type { FleetClock } from '../fleet/store/fleet-clock.ts';
 import type { LocalCounts } from '../lib/counts.ts';
 import { inBackground } from '../lib/background.ts';
@@ -43,8 +43,8 @@ export interface Siblings {
   hasEnded(instance: string): boolean;
   /** Calls the listener with the instance id of each sibling that ends. */
   onEnd(listener: (instance: string) => void): void;
-  /** What the workers claim, where there is no Redis. */
-  readonly claims: ClaimStore;
+  /** What the workers share where there is no Redis. */
+  readonly store: Store;
 }
 
 /** What a worker shares with the other workers of its gateway. */
@@ -98,7 +98,7 @@ export async function joinReplicas(
       owner,
       siblingAddress,
       directory,
-      homes: directory ?? siblings?.claims ?? null,
+      store: directory ?? siblings?.store ?? null,
       hasSuccessor: directory !== null,
       relayOf: relay.relayOf,
       accept: relay.accept,
@@ -274,7 +274,7 @@ class SiblingRelay implements Relay {
 /** Loads what speaks to Redis. Without Redis it would be a tenth of the time to start. */
 async function redisModules() {
   const [directory, queue, relay] = await Promise.all([
-    import('../fleet/store/redis-directory.ts'),
+    import('../fleet/store/redis-store.ts'),
     import('../fleet/relay/redis-queue.ts'),
     import('../fleet/relay/redis-relay.ts'),
   ]);
@@ -291,8 +291,8 @@ async function openDirectory(
 ): Promise<Replica['directory']> {
   if (redis === null) return null;
   const { audience } = seal;
-  const { RedisDirectory } = await redisModules();
-  const directory = new RedisDirectory({
+  const { RedisStore } = await redisModules();
+  const directory = new RedisStore({
     redis,
     audience,
     ring: sealKeys.ring('lease'),

@@ -5,7 +5,7 @@
  */
 import { sleep } from '../lib/clock.ts';
 import { once } from '../lib/once.ts';
-import { DirectoryUnavailable } from '../model/directory.ts';
+import { DirectoryUnavailable } from '../model/store.ts';
 import {
   CALL_CANCELLED,
   callLost,

@@ -3,7 +3,7 @@
  * whether it lives.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
-import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
+import { DirectoryUnavailable, type Directory } from '../model/store.ts';
 import { CALL_CANCELLED, callLost, HOME_UNREACHABLE, STOPPING } from '../model/failures.ts';
 import { type Relay, type RelayOutcome, logRelayFailure } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Waiter } from '../model/request.ts';

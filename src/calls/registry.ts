@@ -5,7 +5,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { partOfAnonymous, type Counts } from '../lib/counts.ts';
 import { TtlSet, ReleasingMap } from '../lib/containers.ts';
-import type { Directory } from '../model/directory.ts';
+import type { Directory } from '../model/store.ts';
 import {
   OVERLOADED,
   OVERLOADED_FOR_RETRY,

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { Directory } from '../model/directory.ts';
+import type { Directory } from '../model/store.ts';
 import { callReply, type CallReply, type EdgeRequest } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { parseJson } from '../protocol/json.ts';
@@ -38,7 +38,7 @@ export async function fetchOutcome(
   { inputResponses, inputErrors }: Pick<EdgeRequest, 'inputResponses' | 'inputErrors'>,
 ): Promise<CallReply | null> {
   if (outcomeKey === undefined) return null;
-  const sealed = await directory.kept(callId);
+  const sealed = await directory.read(callId, 'outcome');
   if (sealed === null) return null;
   const record = openOutcome(Buffer.from(outcomeKey, 'base64url'), callId, sealed);
   if (record?.round !== round) return null;

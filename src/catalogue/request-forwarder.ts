@@ -23,7 +23,7 @@ import {
 } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
-import { DirectoryUnavailable } from '../model/directory.ts';
+import { DirectoryUnavailable } from '../model/store.ts';
 import { logRelayFailure, type Relay } from '../model/relay.ts';
 
 export interface RequestForwarderOptions {

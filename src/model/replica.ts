@@ -1,13 +1,13 @@
 /** What the routes of a process know of it as one of several replicas. */
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { ClaimStore, Directory } from './directory.ts';
+import type { Directory, Store } from './store.ts';
 import type { Relay } from './relay.ts';
 
 export interface Replica {
   readonly owner: PointerOwner;
   readonly directory: (Directory & ReplicaList) | null;
-  /** Where processes find out which of them has a home; `null` if there is nothing that they share. */
-  readonly homes: ClaimStore | null;
+  /** What the processes share that serve the same clients; `null` if there is nothing. */
+  readonly store: Store | null;
   /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */
   readonly hasSuccessor: boolean;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */

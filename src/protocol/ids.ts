@@ -27,9 +27,6 @@ export type InputKey = Branded<string, 'InputKey'>;
 
 export const callId = (value: string): CallId => value as CallId;
 export const homeId = (value: string): HomeId => value as HomeId;
-/** Tells the id of a home from the others. */
-export const isHomeId = (id: CallId | HomeId | TaskKey | GreetingId): id is HomeId =>
-  id.startsWith('home:');
 export const greetingId = (value: string): GreetingId => value as GreetingId;
 export const taskKey = (value: string): TaskKey => value as TaskKey;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>

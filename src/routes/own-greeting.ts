@@ -4,7 +4,7 @@
  */
 import { inBackground } from '../lib/background.ts';
 import { sha256 } from '../lib/crypto.ts';
-import type { Directory } from '../model/directory.ts';
+import type { Store } from '../model/store.ts';
 import { greetingId, type GreetingId } from '../protocol/ids.ts';
 import { isJsonObject, parseJson, type JsonObject } from '../protocol/json.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
@@ -20,7 +20,7 @@ const MAX_SEALED_LENGTH = 256 * 1024;
 export type ToldGreeting = Pick<Greeting, 'hasStream'> & { readonly result: JsonObject };
 
 export interface OwnGreetingOptions {
-  readonly store: Pick<Directory, 'keep' | 'kept'>;
+  readonly store: Pick<Store, 'state' | 'read'>;
   readonly ring: KeyRing<'greeting'>;
   /** The name of the deployment. */
   readonly audience: string;
@@ -55,7 +55,7 @@ export class OwnGreeting {
     );
     if (sealed.length > MAX_SEALED_LENGTH) return;
     // It is better than nothing, and no request needs it.
-    store.keep(id, Buffer.from(sealed), KEPT_MS).catch(() => {});
+    store.state(id, 'greeting', Buffer.from(sealed), KEPT_MS, null).catch(() => {});
   }
 
   /** Reads what was kept, unless the server says something before. Never rejects. */
@@ -63,7 +63,7 @@ export class OwnGreeting {
     if (this.#options === null) return;
     const { store, ring, audience, id } = this.#options;
     try {
-      const sealed = await store.kept(id);
+      const sealed = await store.read(id, 'greeting');
       if (sealed === null) return;
       const text = Buffer.from(sealed).toString('latin1');
       const bytes = openBytes(ring, { audience, key: id }, text, MAX_SEALED_LENGTH);

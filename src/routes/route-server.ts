@@ -129,7 +129,7 @@ function placementOf(
   relay: Relay | null,
   { config, replica, sealKeys, clock }: SharedServices,
 ): HomePlacement | null {
-  const store = replica.homes;
+  const store = replica.store;
   if (store === null || relay === null) return null;
   const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
   const { hasSuccessor } = replica;

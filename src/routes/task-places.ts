@@ -1,7 +1,7 @@
 /** Where the tasks of a gateway are: who finds them, and what becomes of them when their replica is gone. */
 import type { RouteConfig } from '../config/schema.ts';
 import { randomId } from '../lib/crypto.ts';
-import type { ClaimStore } from '../model/directory.ts';
+import type { Store } from '../model/store.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { TaskStore } from '../tasks/store.ts';
 import { TaskIds, type AddressedOwner } from '../tasks/task-ids.ts';
@@ -15,7 +15,7 @@ import type { SharedServices } from './shared-services.ts';
  * - `owners`: each at one replica, which its id names. They end with it, so only the server's own legacy tasks are tasks there
  */
 export type TaskPlaces =
-  | { readonly type: 'store'; readonly store: ClaimStore }
+  | { readonly type: 'store'; readonly store: Store }
   | { readonly type: 'process' }
   | { readonly type: 'owners'; readonly owner: AddressedOwner };
 
@@ -25,11 +25,11 @@ type TaskServices = Pick<TasksOptions, 'calls' | 'promotion' | 'relay'> &
 /** Decides where the tasks of a gateway are. */
 export function taskPlacesOf({
   config,
-  replica: { directory, homes, owner },
+  replica: { directory, store: shared, owner },
   hasSiblings,
 }: Pick<SharedServices, 'config' | 'replica' | 'hasSiblings'>): TaskPlaces {
   // Without Redis, workers share a store that no other machine can ask.
-  const store = config.relay === null ? homes : directory;
+  const store = config.relay === null ? shared : directory;
   if (store !== null) return { type: 'store', store };
   if (!hasSiblings) return { type: 'process' };
   const { address } = owner;

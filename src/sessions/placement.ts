@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
 import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
-import type { ClaimStore } from '../model/directory.ts';
+import type { Store, Written } from '../model/store.ts';
 import { homeId, sessionId, upstreamRequestId, type HomeId } from '../protocol/ids.ts';
 import { isJsonObject, parseJson } from '../protocol/json.ts';
 import { isLegacyRevision } from '../protocol/meta.ts';
@@ -19,7 +19,7 @@ import type { KeptCall } from '../upstream/session/questions/session-questions.t
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 
 export interface HomePlacementOptions {
-  readonly store: ClaimStore;
+  readonly store: Store;
   readonly ring: KeyRing<'home'>;
   /** The name of the deployment. */
   readonly audience: string;
@@ -160,7 +160,7 @@ export class HomePlacement {
     const held = this.#held.get(key);
     if (held === undefined) return;
     held.session = session;
-    this.#store(held, session).catch(() => {});
+    this.#keep(key, held).catch(() => {});
   }
 
   /**
@@ -192,7 +192,7 @@ export class HomePlacement {
   /** Sends all of it before any later claim of the home. What cannot be told to the store expires there. */
   #free({ id, fencingToken }: HeldHome, isSessionLeft: boolean): void {
     const { store } = this.#options;
-    if (!isSessionLeft) void store.forget(id).catch(() => {});
+    if (!isSessionLeft) void store.forget(id, 'session', fencingToken).catch(() => {});
     void store.release(id, fencingToken).catch(() => {});
   }
 
@@ -203,7 +203,7 @@ export class HomePlacement {
     const { term } = store;
     const claim = await store.claim(id, ttlMs);
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
-    const kept = await store.kept(id).catch((error: unknown) => {
+    const kept = await store.read(id, 'session').catch((error: unknown) => {
       // Nobody would renew the claim, or give it back.
       void store.release(id, claim.fencingToken).catch(() => {});
       throw error;
@@ -225,7 +225,7 @@ export class HomePlacement {
     try {
       await store.requireComplete(id);
     } catch (error) {
-      if ((await store.kept(id)) === null) throw error;
+      if ((await store.read(id, 'session')) === null) throw error;
     }
   }
 
@@ -265,8 +265,15 @@ export class HomePlacement {
   }
 
   async #renew(key: string, held: HeldHome): Promise<void> {
-    const isHere = await this.#claimHeld(key, held);
-    if (isHere && held.session !== null) await this.#store(held, held.session);
+    if (await this.#claimHeld(key, held)) await this.#keep(key, held);
+  }
+
+  /** Keeps the session of a home. If another process has claimed the home, it is lost. */
+  async #keep(key: string, held: HeldHome): Promise<void> {
+    if (held.session === null || (await this.#store(held, held.session)) === 'kept') return;
+    // The store can have lost the claim, and a new one have begun meanwhile.
+    if (this.#held.get(key) === held && (await this.#claimHeld(key, held)))
+      await this.#store(held, held.session);
   }
 
   /** @returns whether the home is still here */
@@ -296,7 +303,7 @@ export class HomePlacement {
     return false;
   }
 
-  #store({ id }: HeldHome, session: KeptSession): Promise<void> {
+  #store({ id, fencingToken }: HeldHome, session: KeptSession): Promise<Written> {
     const { sessionId, revision, initialized } = session;
     const calls = session.calls?.map(({ id: call, waitsSinceMs }) => {
       return [call, waitsSinceMs === null ? null : waitsSinceMs + this.#epochMs];
@@ -307,7 +314,8 @@ export class HomePlacement {
     const content = Buffer.from(
       JSON.stringify({ v: VERSION, sessionId, revision, calls, ...said }),
     );
-    return store.keep(id, Buffer.from(sealBytes(ring, { audience, key: id }, content)), ttlMs);
+    const sealed = Buffer.from(sealBytes(ring, { audience, key: id }, content));
+    return store.state(id, 'session', sealed, ttlMs, fencingToken);
   }
 
   /** When `Clock.elapsed` was 0, in ms since the epoch: other processes have another one. */

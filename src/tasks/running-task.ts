@@ -6,6 +6,7 @@ import { inBackground, reportDefect } from '../lib/background.ts';
 import { sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import { callFailure } from '../model/failures.ts';
 import type { Caller, Failure, CallReply, Waiter, WaitingTask } from '../model/request.ts';
+import type { Written } from '../model/store.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
@@ -25,6 +26,8 @@ export interface RunningTaskOptions {
   readonly clock: Clock;
   /** Claims the task for this replica. Resolves to false if another one has taken it over. Rejects with DirectoryUnavailable. */
   readonly claim: () => Promise<boolean>;
+  /** The fencing token of that claim; `null` if there is none. */
+  readonly fencingToken: () => number | null;
   /** Called once, when nothing of the task is left here. */
   readonly onGone: () => void;
   /** Called if the server could not be told that the task was cancelled. */
@@ -74,7 +77,6 @@ export class RunningTask implements WaitingTask {
       ...options,
       record: () => this.#record,
       gone: this.#over.signal,
-      isTakenOver: () => this.#isTakenOver,
       onOver: (end) => this.#leaveToHolder(end),
     });
   }
@@ -218,7 +220,7 @@ export class RunningTask implements WaitingTask {
   }
 
   /** Keeps the record in the store. @throws DirectoryUnavailable */
-  keep(): Promise<void> {
+  keep(): Promise<Written> {
     return this.#saver.keep();
   }
 
@@ -342,9 +344,11 @@ export class RunningTask implements WaitingTask {
 
   /** The time of the task is over: nothing of it is left. */
   #expire(): void {
+    const { key, store, fencingToken } = this.#options;
     this.cancel();
+    const token = fencingToken();
     this.#goAway();
-    inBackground(this.#options.store?.forget(this.#options.key));
+    inBackground(store?.forget(key, token));
   }
 
   #goAway(): void {

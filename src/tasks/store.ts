@@ -3,7 +3,7 @@
  * time has a task, as it has a call.
  */
 import { LruMap } from '../lib/containers.ts';
-import { DirectoryUnavailable, type Claim, type ClaimStore } from '../model/directory.ts';
+import { DirectoryUnavailable, type Claim, type Store, type Written } from '../model/store.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import { openBytes, sealBytes, type Place } from '../seal/envelope.ts';
@@ -22,24 +22,35 @@ const CLAIMED_LONGER_MS = 60_000;
 
 /** Every method rejects with `DirectoryUnavailable` if the store does not respond in time. */
 export class TaskStore {
-  readonly #store: ClaimStore;
+  readonly #store: Store;
   readonly #ring: KeyRing<'task'>;
   readonly #audience: string;
   /** How far each task is, as it was seen here last. */
   readonly #seen = new LruMap<TaskKey, number>(MAX_SEEN);
 
   /** @param audience the name of the deployment */
-  constructor(store: ClaimStore, ring: KeyRing<'task'>, audience: string) {
+  constructor(store: Store, ring: KeyRing<'task'>, audience: string) {
     this.#store = store;
     this.#ring = ring;
     this.#audience = audience;
   }
 
-  /** Keeps a record for `ttlMs`. */
-  async keep(key: TaskKey, record: TaskRecord, ttlMs: number): Promise<void> {
-    const sealed = sealBytes(this.#ring, this.#placeOf(key), writeRecord(record));
-    await this.#store.keep(key, Buffer.from(sealed), ttlMs);
-    this.#see(key, record);
+  /**
+   * Keeps a record for `ttlMs`: an end of the task, whoever has it now, or how far it is.
+   * @param fencingToken of the claim of this replica
+   */
+  async keep(
+    key: TaskKey,
+    record: TaskRecord,
+    ttlMs: number,
+    fencingToken: number | null,
+  ): Promise<Written> {
+    const sealed = Buffer.from(sealBytes(this.#ring, this.#placeOf(key), writeRecord(record)));
+    const written = isTaskOver(record.state)
+      ? await this.#store.end(key, 'task', sealed, ttlMs)
+      : await this.#store.state(key, 'task', sealed, ttlMs, fencingToken);
+    if (written === 'kept') this.#see(key, record);
+    return written;
   }
 
   /**
@@ -48,7 +59,7 @@ export class TaskStore {
    *   was seen here: somebody has put that back, or the store has lost the later one
    */
   async find(key: TaskKey): Promise<TaskRecord | null> {
-    const sealed = await this.#store.kept(key);
+    const sealed = await this.#store.read(key, 'task');
     if (sealed === null) {
       await this.#store.requireComplete();
       return null;
@@ -62,7 +73,7 @@ export class TaskStore {
 
   /** Tells whether a record is kept, by whichever build. */
   async has(key: TaskKey): Promise<boolean> {
-    return (await this.#store.kept(key)) !== null;
+    return (await this.#store.read(key, 'task')) !== null;
   }
 
   /**
@@ -78,8 +89,8 @@ export class TaskStore {
     await this.#store.release(key, fencingToken).catch(() => {});
   }
 
-  async forget(key: TaskKey): Promise<void> {
-    await this.#store.forget(key).catch(() => {});
+  async forget(key: TaskKey, fencingToken: number | null): Promise<void> {
+    await this.#store.forget(key, 'task', fencingToken).catch(() => {});
   }
 
   #open(key: TaskKey, sealed: Uint8Array): TaskRecord | null {

@@ -18,6 +18,11 @@ export class TaskClaims {
   readonly #toClaim = new Set<ClaimedTask>();
   #isClaimingAgain = false;
 
+  /** Returns the fencing token of a task that is here; `null` if it has not been claimed. */
+  tokenOf(key: TaskKey): number | null {
+    return this.#fencingTokens.get(key) ?? null;
+  }
+
   /** Notes the claim of a task that has just been taken over. */
   note(key: TaskKey, fencingToken: number): void {
     this.#fencingTokens.set(key, fencingToken);
@@ -41,7 +46,7 @@ export class TaskClaims {
     const isUnchanged = lastFencingToken === undefined || lastFencingToken === claim.fencingToken;
     // Another replica had the task meanwhile and kept what it knows, unless the store has lost its data.
     const isOurs = isUnchanged || !(await store.has(key));
-    if (isHere()) this.#fencingTokens.set(key, claim.fencingToken);
+    if (isOurs && isHere()) this.#fencingTokens.set(key, claim.fencingToken);
     // Nobody would give this claim back: what went away has given back the one before.
     else inBackground(store.release(key, claim.fencingToken));
     return isOurs;

@@ -1,5 +1,6 @@
 /** Keeps the record of a task in the store. While the store is unreachable, the process that has the task knows more. */
 import { Closing, sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
+import type { Written } from '../model/store.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import type { TaskRecord } from './record.ts';
@@ -14,10 +15,10 @@ export interface TaskSaverOptions {
   readonly record: () => TaskRecord;
   /** Aborts when the task is gone from here: then nothing more is kept. */
   readonly gone: Closed;
+  /** The fencing token of the claim of this process; `null` if it has none. */
+  readonly fencingToken: () => number | null;
   /** Claims the task once more. Resolves to false if another replica has it. Rejects with DirectoryUnavailable. */
   readonly claim: () => Promise<boolean>;
-  /** Whether another replica had the task, which was taken for dead: if it lives, it can still keep an end. */
-  readonly isTakenOver: () => boolean;
   /**
    * Called when nothing more is to be kept: the store has the end of the task, or another replica has the task.
    * @param end the end that another replica has kept, if that is why
@@ -29,11 +30,6 @@ export interface TaskSaverOptions {
 const PROGRESS_MS = 1_000;
 /** How long to wait before a record is kept again that the store did not take, in ms. */
 const RETRY_MS = 1_000;
-/**
- * How long after it was claimed a task is certainly still here, in ms. Another replica can take it over once the lease of this one
- * has expired, as when the process was frozen: a lease lasts longer, also if it is about to be renewed.
- */
-const CERTAIN_MS = 3_000;
 /** How long the store keeps a record longer than the task lives, in ms. */
 const STORED_LONGER_MS = 60_000;
 
@@ -45,13 +41,9 @@ export class TaskSaver {
   #hurry = new Closing();
   /** When the record was last being kept, in ms of `Clock.elapsed`. */
   #keptAtMs = -Infinity;
-  /** When the task was last claimed, in ms of `Clock.elapsed`. */
-  #claimedAtMs: number;
 
-  /** Creates what keeps a task that is just being claimed. */
   constructor(options: TaskSaverOptions) {
     this.#options = options;
-    this.#claimedAtMs = options.clock.elapsed();
   }
 
   /** Ends when the store has the record, or the task is gone; `null` if nothing is to be saved. */
@@ -60,11 +52,12 @@ export class TaskSaver {
   }
 
   /** Keeps the record. @throws DirectoryUnavailable */
-  async keep(): Promise<void> {
-    const { key, store, record, clock } = this.#options;
+  async keep(): Promise<Written> {
+    const { key, store, record, clock, fencingToken } = this.#options;
     const { createdAtMs, ttlMs } = record();
     const leftMs = timeLeftMs(clock, createdAtMs, ttlMs);
-    await store?.keep(key, record(), leftMs + STORED_LONGER_MS);
+    if (store === null) return 'kept';
+    return store.keep(key, record(), leftMs + STORED_LONGER_MS, fencingToken());
   }
 
   /**
@@ -91,24 +84,23 @@ export class TaskSaver {
   }
 
   async #saveChanges(): Promise<void> {
-    const { clock, record, gone, isTakenOver, onOver } = this.#options;
+    const { clock, record, gone, claim, onOver } = this.#options;
     try {
-      let hasFailed = false;
       while (!this.#isSaved) {
         await this.#waitForProgress();
         if (gone.aborted) return;
         this.#isSaved = true;
         try {
-          const isCertain = !hasFailed && clock.elapsed() - this.#claimedAtMs < CERTAIN_MS;
-          const end = isCertain && !isTakenOver() ? null : await this.endKept();
-          const isOurs = end === null && (isCertain || (await this.#isOurs()));
+          const written = await this.keep();
+          if (written === 'kept') continue;
+          // The store can have lost the claim, and a new one have begun meanwhile.
+          const isOurs = written === 'lost' && (await claim());
+          const end = isOurs ? null : await this.endKept();
           if (gone.aborted) return;
           if (!isOurs) return onOver(end);
-          await this.keep();
-          hasFailed = false;
+          this.save();
         } catch {
           this.#isSaved = false;
-          hasFailed = true;
           await sleep(clock, RETRY_MS, gone);
           if (gone.aborted) return;
         }
@@ -130,19 +122,5 @@ export class TaskSaver {
     gone.removeEventListener('abort', ended);
     this.#hurry = new Closing();
     this.#keptAtMs = clock.elapsed();
-  }
-
-  /**
-   * Tells whether no other replica has taken the task for its own meanwhile, which would know more. One that has ended here has
-   * ended for all.
-   * @throws DirectoryUnavailable
-   */
-  async #isOurs(): Promise<boolean> {
-    const { clock, record, claim } = this.#options;
-    if (isTaskOver(record().state)) return true;
-    const sentAtMs = clock.elapsed();
-    if (!(await claim())) return false;
-    this.#claimedAtMs = sentAtMs;
-    return true;
   }
 }

@@ -5,7 +5,7 @@
 import { inBackground } from '../lib/background.ts';
 import { sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import type { Quota } from '../lib/counts.ts';
-import { DirectoryUnavailable } from '../model/directory.ts';
+import { DirectoryUnavailable } from '../model/store.ts';
 import { TASK_UNREACHABLE, UNKNOWN_TASK } from '../model/failures.ts';
 import type { Relay, RelayedHandle } from '../model/relay.ts';
 import type { Caller, CallReply, EdgeRequest, Waiter, Promotion } from '../model/request.ts';
@@ -202,7 +202,7 @@ export class Tasks implements TaskEngine {
       if (this.#options.store !== null && !isStorable(record)) throw new Error('too large');
       // No client may know of a task that could not be found ("Task Creation").
       if (!(await this.#claim(key, task))) throw new Error('not claimed');
-      await task.keep();
+      if ((await task.keep()) !== 'kept') throw new Error('not kept');
     } catch {
       await task.leave();
       return reply;
@@ -218,6 +218,7 @@ export class Tasks implements TaskEngine {
     const task: RunningTask = new RunningTask(record, caller, {
       ...{ key, calls, store, clock },
       claim: () => this.#claim(key, task),
+      fencingToken: () => this.#claims.tokenOf(key),
       onNotStopped: () => log.event('task.not_stopped', { route }),
       onGone: () => {
         this.#tasks.delete(key);

@@ -6,7 +6,7 @@ import type { LiveView } from '../app/live/others.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
 import type { MetricsSnapshot } from '../ops/metrics.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
-import type { ClaimReply, ClaimRequest } from '../fleet/store/claim-table.ts';
+import type { StoreReply, StoreRequest } from '../fleet/store/remote-store.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import type { CountEntries } from './shared-counts.ts';
 
@@ -54,7 +54,7 @@ export type ToWorker =
   | ({ readonly type: 'arrival'; readonly id: number } & Pick<Arrival, 'to' | 'hello'>)
   /** The primary no longer reads from the socket of the arrival. */
   | { readonly type: 'accept'; readonly id: number }
-  | { readonly type: 'claim-reply'; readonly request: number; readonly reply: ClaimReply }
+  | { readonly type: 'store-reply'; readonly request: number; readonly reply: StoreReply }
   /** Prepares a configuration, which takes effect with `commit`. That or `abandon` follows before the next one. */
   | { readonly type: 'prepare'; readonly request: number; readonly config: string }
   | { readonly type: 'commit' }
@@ -68,7 +68,7 @@ export type FromWorker =
   | { readonly type: 'status'; readonly request: number; readonly status: WorkerStatus }
   | { readonly type: 'stopped'; readonly request: number; readonly isStopped: boolean }
   | { readonly type: 'arrived'; readonly id: number }
-  | { readonly type: 'claim'; readonly request: number; readonly claim: ClaimRequest }
+  | { readonly type: 'store'; readonly request: number; readonly asked: StoreRequest }
   /** `problems`: why it cannot use the configuration; empty if it can. */
   | { readonly type: 'prepared'; readonly request: number; readonly problems: readonly string[] }
   /** It could not start. */

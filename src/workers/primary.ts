@@ -25,7 +25,8 @@ import {
   type ToWorker,
   type WorkerStatus,
 } from './messages.ts';
-import { ClaimTable } from '../fleet/store/claim-table.ts';
+import { MemoryStore } from '../fleet/store/memory-store.ts';
+import { serveStore } from '../fleet/store/remote-store.ts';
 import { readinessOfWorkers } from '../app/readiness.ts';
 import { generateSealKey } from '../routes/settings.ts';
 import { ConfigRefused, Reloads, type Prepared } from '../app/reload/reloads.ts';
@@ -87,7 +88,7 @@ class Primary {
   #config: Config;
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #counts: CountSums;
-  readonly #claims: ClaimTable;
+  readonly #store: MemoryStore;
   readonly #metrics: SummedMetrics;
   readonly #restarts = new Restarts();
   readonly #failure = Promise.withResolvers<Error>();
@@ -110,7 +111,7 @@ class Primary {
     this.reloads = new Reloads(config, { prepare: (next) => this.#prepare(next), clock, log });
     this.#metrics = new SummedMetrics(() => this.#serving().length, this.reloads.state);
     const instances = () => this.#siblings().map(({ instance }) => instance);
-    this.#claims = new ClaimTable(clock, (instance) => !instances().includes(instance));
+    this.#store = new MemoryStore(clock, (instance) => !instances().includes(instance));
     this.#relay = new RelayListener(
       (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
     );
@@ -220,7 +221,7 @@ class Primary {
     const worker = new WorkerProcess(number, config, {
       clock,
       onCounts: (entries) => this.#counts.report(number, entries),
-      onClaim: async (claim, instance) => this.#claims.answer(claim, { id: instance, instance }),
+      onStore: (asked, instance) => serveStore(this.#store.of({ id: instance, instance }), asked),
       onEnd: () => this.#onEnd(worker),
     });
     this.#workers.set(number, worker);

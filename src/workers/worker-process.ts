@@ -6,7 +6,7 @@ import { COMMAND_FILE, StartFailure } from '../lib/program.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import type { Config } from '../config/schema.ts';
-import type { ClaimReply, ClaimRequest } from '../fleet/store/claim-table.ts';
+import type { StoreReply, StoreRequest } from '../fleet/store/remote-store.ts';
 import {
   writeConfig,
   type FromWorker,
@@ -32,8 +32,8 @@ type Answer = Extract<FromWorker, { type: 'status' | 'prepared' | 'stopped' }>;
 export interface WorkerProcessOptions {
   readonly clock: Clock;
   readonly onCounts: (entries: CountEntries) => void;
-  /** Called with what a worker asks of the claims. @param instance the id of the worker */
-  readonly onClaim: (claim: ClaimRequest, instance: string) => Promise<ClaimReply>;
+  /** Called with what a worker asks of the store. @param instance the id of the worker */
+  readonly onStore: (asked: StoreRequest, instance: string) => Promise<StoreReply>;
   /** Called when the process has ended, whatever the reason. */
   readonly onEnd: (worker: WorkerProcess) => void;
 }
@@ -171,11 +171,11 @@ export class WorkerProcess {
         return this.#serving.resolve(message.origin);
       case 'counts':
         return this.#options.onCounts(message.entries);
-      case 'claim': {
-        const { request, claim } = message;
+      case 'store': {
+        const { request, asked } = message;
         return void this.#options
-          .onClaim(claim, this.sibling?.instance ?? '')
-          .then((reply) => this.send({ type: 'claim-reply', request, reply }));
+          .onStore(asked, this.sibling?.instance ?? '')
+          .then((reply) => this.send({ type: 'store-reply', request, reply }));
       }
       case 'status':
       case 'stopped':

@@ -9,7 +9,7 @@ import { openGateway, type GatewayOptions, type GatewayProcess } from '../app/ga
 import { lookEverywhere, type LiveView } from '../app/live/others.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
 import type { Siblings } from '../app/replica.ts';
-import { RemoteClaims } from '../fleet/store/claim-table.ts';
+import { RemoteStore } from '../fleet/store/remote-store.ts';
 import { problemsOf, type Prepared } from '../app/reload/reloads.ts';
 import {
   readConfig,
@@ -34,7 +34,7 @@ export class Worker {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #siblings: KnownSiblings;
-  readonly #claims: RemoteClaims;
+  readonly #store: RemoteStore;
   readonly #counts: SharedCounts;
   readonly #ended = Promise.withResolvers<void>();
   readonly #arrivals = new Map<number, Arrival>();
@@ -53,10 +53,10 @@ export class Worker {
     this.#send = send;
     this.#log = log;
     this.#clock = clock;
-    this.#claims = new RemoteClaims(clock, (request, claim) =>
-      send({ type: 'claim', request, claim }),
+    this.#store = new RemoteStore(clock, (request, asked) =>
+      send({ type: 'store', request, asked }),
     );
-    this.#siblings = new KnownSiblings(start.gatewayAddress, this.#claims);
+    this.#siblings = new KnownSiblings(start.gatewayAddress, this.#store);
     this.#counts = new SharedCounts(clock, (entries) => send({ type: 'counts', entries }));
     this.#counts.receive(start.counts);
   }
@@ -92,8 +92,8 @@ export class Worker {
         return this.#siblings.end(message.instance);
       case 'counts':
         return this.#counts.receive(message.entries);
-      case 'claim-reply':
-        return this.#claims.receive(message.request, message.reply);
+      case 'store-reply':
+        return this.#store.receive(message.request, message.reply);
       case 'serve':
         return this.#settle(this.#serve(message.port), () => {});
       case 'status':
@@ -190,13 +190,13 @@ export class Worker {
 /** The siblings as the primary reports them. */
 class KnownSiblings implements Siblings {
   readonly gatewayAddress: string | null;
-  readonly claims: RemoteClaims;
+  readonly store: RemoteStore;
   #addresses: ReadonlyMap<string, string> = new Map();
   readonly #ended = new LruMap<string, true>(MAX_ENDED_SIBLINGS);
   readonly #listeners: ((instance: string) => void)[] = [];
 
-  constructor(gatewayAddress: string | null, claims: RemoteClaims) {
-    this.claims = claims;
+  constructor(gatewayAddress: string | null, store: RemoteStore) {
+    this.store = store;
     this.gatewayAddress = gatewayAddress;
   }
 

@@ -2,7 +2,13 @@
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CLAIM, RELEASE } from '../../src/fleet/store/claim-record.ts';
+import {
+  CLAIM,
+  KEEP_END,
+  RELEASE,
+  STATE,
+  writeClaim,
+} from '../../src/fleet/store/redis-scripts.ts';
 import { PUSH } from '../../src/fleet/relay/redis-queue.ts';
 import { type RedisServer, startRedis } from '../fixtures/redis/redis-server.ts';
 import { encode, type Reply, RespParser } from './store/resp.ts';
@@ -14,7 +20,8 @@ const TTLS_MS = ['100000', '250000', '600000'];
 const CLOSE_MS = 5_000;
 const ROUNDS = 150;
 
-const key = fc.constantFrom('{a}:holder', '{a}:token', '{b}:holder', '{b}:token', 'mail');
+const KEYS = ['{a}:claim', '{a}:token', '{a}:task', '{b}:claim', '{b}:token', '{b}:task', 'mail'];
+const key = fc.constantFrom(...KEYS);
 const owner = fc.constantFrom('{"id":"1","instance":"x"}', '{"id":"2","instance":"y"}');
 const ttl = fc.constantFrom(...TTLS_MS);
 const home = fc.constantFrom('{a}', '{b}');
@@ -28,18 +35,31 @@ const value = fc.constantFrom(
 const claim = fc
   .tuple(home, owner, ttl, owner, fc.constantFrom('', '1', '2'))
   .map(([place, who, ms, other, old]): string[] => [
-    ...['eval', CLAIM, '2', `${place}:holder`, `${place}:token`, who, ms],
-    old === '' ? '' : `{"fencingToken":${old},"owner":${other}}`,
+    ...['eval', CLAIM, '2', `${place}:claim`, `${place}:token`, who, ms],
+    old === '' ? '' : writeClaim(old, other),
   ]);
 const release = fc
   .tuple(home, owner, fencingToken)
-  .map(([place, who, of]): string[] => ['eval', RELEASE, '1', `${place}:holder`, who, of]);
+  .map(([place, who, of]): string[] => ['eval', RELEASE, '1', `${place}:claim`, who, of]);
+const state = fc
+  .tuple(home, owner, fencingToken, ttl, fc.constantFrom('', '\nstate', '\nother'))
+  .map(([place, who, of, ms, text]): string[] => [
+    ...['eval', STATE, '2', `${place}:token`, `${place}:task`],
+    ...[of === '' ? '' : writeClaim(of, who), ms, text],
+  ]);
+const end = fc
+  .tuple(home, fc.constantFrom('end:x\n', 'end:y\n'), ttl)
+  .map(([place, line, ms]): string[] => [
+    ...['eval', KEEP_END, '1', `${place}:task`, line, ms, `${line}over`],
+  ]);
 const push = fc
   .tuple(key, value, ttl)
   .map(([to, text, ms]): string[] => ['eval', PUSH, '1', to, text, '3', String(64 * MB), ms]);
 const command = fc.oneof(
   { weight: 6, arbitrary: claim },
   { weight: 3, arbitrary: release },
+  { weight: 4, arbitrary: state },
+  { weight: 3, arbitrary: end },
   { weight: 2, arbitrary: push },
   key.map((of): string[] => ['get', of]),
   key.map((of): string[] => ['pttl', of]),
@@ -94,7 +114,7 @@ describe('the store of the simulation', { tags: ['redis'] }, () => {
           const model = store.run(words.map((word) => Buffer.from(word)));
           expect(comparable(name, model), words.join(' ')).toEqual(real);
         }
-        for (const of of ['{a}:holder', '{a}:token', '{b}:holder', '{b}:token', 'mail']) {
+        for (const of of KEYS) {
           const model = store.run([Buffer.from('pttl'), Buffer.from(of)]);
           expect(comparable('pttl', model), of).toEqual(
             comparable('pttl', await inRedis(['pttl', of])),

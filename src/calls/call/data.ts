@@ -3,7 +3,7 @@
  * and server do becomes an event of the machine, and the machine has them carry out the effects.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
-import type { Directory } from '../../model/directory.ts';
+import type { Directory } from '../../model/store.ts';
 import type {
   Failure,
   CallReply,

@@ -231,7 +231,7 @@ function store(call: CallData, outcome: OutcomeRecord): void {
   const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), id, outcome);
   // An outcome that no client has had can be fetched until its pointer expires.
   const ttlMs = outcome.answersDigest === null ? limits.parkTtlMs : limits.redeliverMs;
-  directory.keep(id, sealed, ttlMs).then(
+  directory.end(id, 'outcome', sealed, ttlMs).then(
     () => {
       call.isOutcomeStored = true;
     },

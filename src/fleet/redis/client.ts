@@ -6,7 +6,7 @@
 import { Cluster, Redis, type RedisOptions as ClientOptions } from 'ioredis';
 import type { Clock } from '../../lib/clock.ts';
 import { credentials, database, firstNode, type RedisOptions } from './options.ts';
-import { DirectoryUnavailable, type DirectoryFailure } from '../../model/directory.ts';
+import { DirectoryUnavailable, type DirectoryFailure } from '../../model/store.ts';
 
 export type RedisClient = Redis | Cluster;
 

@@ -1,5 +1,5 @@
 /** What is wrong with the store while it is unreachable. */
-import type { DirectoryUnavailable } from '../../model/directory.ts';
+import type { DirectoryUnavailable } from '../../model/store.ts';
 
 export class Outage {
   readonly #listeners: ((problem: string) => void)[] = [];

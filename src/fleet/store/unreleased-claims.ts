@@ -1,6 +1,6 @@
 /** Claims that are to be released, and could not be: the store is unreachable. */
 import { LruMap } from '../../lib/containers.ts';
-import type { Claimable } from '../../model/directory.ts';
+import type { Claimable } from '../../model/store.ts';
 
 /** How many claims are released once more, when the store is back. */
 const MAX_UNRELEASED = 10_000;

@@ -17,7 +17,7 @@ function stoppedWorker(): WorkerProcess {
   const worker = new WorkerProcess(1, configOf(withRoute()), {
     clock: systemClock,
     onCounts: () => {},
-    onClaim: async () => null,
+    onStore: async () => null,
     onEnd: () => {},
   });
   process.kill(worker.pid, 'SIGSTOP');

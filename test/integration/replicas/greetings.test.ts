@@ -28,7 +28,7 @@ test('a gateway that starts while its server is down knows from Redis what the s
   expect(told.capabilities.logging).toBeDefined();
   const redis = new Redis(url.href);
   stopAfterTest(async () => redis.disconnect());
-  const kept = () => redis.keys('mrtr:*{greeting:*}:outcome');
+  const kept = () => redis.keys('mrtr:*{greeting:*}:greeting');
   await expect.poll(async () => (await kept()).length).toBe(2);
   await before.kill();
   await server.stop();

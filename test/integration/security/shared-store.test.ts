@@ -39,7 +39,7 @@ async function tasksInRedis() {
     let record: string | undefined;
     await expect
       .poll(async () => {
-        record = (await redis.keys('*{task:*}:outcome')).find((key) => !known.has(key));
+        record = (await redis.keys('*{task:*}:task')).find((key) => !known.has(key));
         return record;
       })
       .toBeDefined();
@@ -57,7 +57,7 @@ describe('a record of a task that is moved to the task of another caller', () =>
     const alices = await taskAt(tool, ALICE);
     const mallorys = await taskAt(tool, MALLORY);
     await redis.copy(alices.record, mallorys.record, 'REPLACE');
-    await redis.del(mallorys.record.replace(/outcome$/, 'claim'));
+    await redis.del(mallorys.record.replace(/task$/, 'claim'));
     const stolen = await aboutTask(other.url, 'get', mallorys.task.taskId, {}, MALLORY);
     expect(stolen.response.result).toBeUndefined();
     expect(stolen.response.error.code).toBe(-32602);

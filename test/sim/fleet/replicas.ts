@@ -15,7 +15,7 @@ import { runWorker } from './workers.ts';
 import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
 import '@fastify/http-proxy';
-import '../../../src/fleet/store/redis-directory.ts';
+import '../../../src/fleet/store/redis-store.ts';
 import '../../../src/fleet/redis/client.ts';
 import '../../../src/fleet/relay/redis-queue.ts';
 import '../../../src/fleet/relay/redis-relay.ts';

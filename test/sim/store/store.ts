@@ -1,5 +1,12 @@
 /** What a Redis keeps, as far as gateways use it, with twins of their scripts. It is compared with a real one. */
-import { CLAIM, RELEASE } from '../../../src/fleet/store/claim-record.ts';
+import {
+  CLAIM,
+  END,
+  KEEP_END,
+  RELEASE,
+  STATE,
+  writeClaim,
+} from '../../../src/fleet/store/redis-scripts.ts';
 import { PUSH } from '../../../src/fleet/relay/redis-queue.ts';
 import type { Reply } from './resp.ts';
 
@@ -26,7 +33,7 @@ export interface StoredClaim {
 const SECOND_MS = 1_000;
 const OK = '+OK';
 const WRONG_TYPE = '-WRONGTYPE Operation against a key holding the wrong kind of value';
-const NOT_A_NUMBER = '-ERR value is not an integer or out of range';
+const NOT_A_NUMBER = '-ERR the fencing token is not an integer';
 const FENCING_TOKEN = /^{"fencingToken":(\d+),"owner":/;
 /** So far back a fail-over can fall, in changes. */
 const MOST_CHANGES = 10_000;
@@ -48,7 +55,7 @@ export class Store {
   readonly #now: () => number;
   /** Called with each claim that a script has made or renewed. */
   onClaim: (claim: StoredClaim) => void = () => {};
-  /** Called with each value that a command has put. */
+  /** Called with each value that a command or a script has put, other than a claim. */
   onSet: (key: string) => void = () => {};
   readonly #entries = new Map<string, Entry>();
   readonly #changes: Change[] = [];
@@ -145,16 +152,24 @@ export class Store {
         );
       case 'eval': {
         const argsAt = 2 + Number(second);
-        return this.#script(key, words.slice(2, argsAt), words.slice(argsAt));
+        return this.#script(key, words.slice(2, argsAt), words.slice(argsAt), args.slice(argsAt));
       }
       default:
         throw new Error(`the Redis of the simulation does not know ${name}`);
     }
   }
 
-  #script(text: string, keys: readonly string[], args: readonly string[]): Reply {
+  /** @param bytes of the arguments */
+  #script(
+    text: string,
+    keys: readonly string[],
+    args: readonly string[],
+    bytes: readonly Buffer[],
+  ): Reply {
     const [first = '', second = ''] = keys;
     if (text === CLAIM) return this.#claim(first, second, args);
+    if (text === STATE) return this.#state(first, second, args, bytes[2] ?? Buffer.alloc(0));
+    if (text === KEEP_END) return this.#keepEnd(first, args, bytes[2] ?? Buffer.alloc(0));
     if (text === RELEASE) return this.#release(first, args);
     if (text === PUSH) return this.#push(first, args);
     throw new Error(`the Redis of the simulation has no twin of this script: ${text.slice(0, 80)}`);
@@ -162,7 +177,7 @@ export class Store {
 
   #claim(
     key: string,
-    fencingTokenKey: string,
+    tokenKey: string,
     [owner = '', ttl = '', old = '']: readonly string[],
   ): Reply {
     const ttlMs = Number(ttl);
@@ -170,18 +185,17 @@ export class Store {
     let fencingToken: number;
     if (existing !== null && (old === '' || existing !== old)) {
       const mine = FENCING_TOKEN.exec(existing)?.[1];
-      if (mine === undefined || existing !== claimText(mine, owner)) {
+      if (mine === undefined || existing !== writeClaim(mine, owner)) {
         return [0, Buffer.from(existing)];
       }
       fencingToken = Number(mine);
     } else {
-      fencingToken = this.#increment(fencingTokenKey);
+      const last = this.#text(tokenKey) ?? existing;
+      fencingToken = 1 + (last === null ? 0 : numberOf(last));
     }
-    this.#set(key, Buffer.from(claimText(fencingToken, owner)), ttlMs);
-    const leftMs = this.#leftMs(fencingTokenKey);
-    // A number that was only counted up stays as long as it did; one that has no end, like a new one, gets its end here.
-    if (leftMs === -2) this.#set(fencingTokenKey, Buffer.from(String(fencingToken)), ttlMs * 2);
-    else if (leftMs < ttlMs * 2) this.#expire(fencingTokenKey, ttlMs * 2);
+    const claim = Buffer.from(writeClaim(fencingToken, owner));
+    this.#set(key, claim, ttlMs);
+    this.#set(tokenKey, claim, Math.max(ttlMs * 2, this.#leftMs(tokenKey)));
     this.onClaim({ key, fencingToken, owner });
     return [1, fencingToken];
   }
@@ -190,7 +204,39 @@ export class Store {
     const existing = this.#text(key);
     if (existing === null) return 0;
     const fencingToken = wanted === '' ? (FENCING_TOKEN.exec(existing)?.[1] ?? '') : wanted;
-    return existing === claimText(fencingToken, owner) && this.#delete(key) ? 1 : 0;
+    return existing === writeClaim(fencingToken, owner) && this.#delete(key) ? 1 : 0;
+  }
+
+  #state(
+    tokenKey: string,
+    key: string,
+    [own = '', ttl = '']: readonly string[],
+    value: Buffer,
+  ): Reply {
+    const last = this.#text(tokenKey);
+    if (last !== null && last !== own) {
+      numberOf(last);
+      return 0;
+    }
+    if (value.length === 0) {
+      this.#delete(key);
+      return 1;
+    }
+    if (this.#text(key)?.startsWith(END) === true) return 2;
+    this.#keep(key, value, ttl);
+    return 1;
+  }
+
+  #keepEnd(key: string, [line = '', ttl = '']: readonly string[], value: Buffer): Reply {
+    const existing = this.#text(key) ?? '';
+    if (existing.startsWith(END) && !existing.startsWith(line)) return 2;
+    this.#keep(key, value, ttl);
+    return 1;
+  }
+
+  #keep(key: string, value: Buffer, ttl: string): void {
+    this.onSet(key);
+    this.#set(key, value, Number(ttl));
   }
 
   #push(key: string, [text = '', most = '', mostBytes = '', ttl = '']: readonly string[]): Reply {
@@ -208,17 +254,6 @@ export class Store {
     if (rest.length === 0) this.#delete(key);
     else this.#put(key, { value: rest, untilMs });
     return [Buffer.from(key), first];
-  }
-
-  #increment(key: string): number {
-    const text = this.#text(key) ?? '0';
-    if (!/^-?\d{1,18}$/.test(text)) throw new Refused(NOT_A_NUMBER);
-    const number = Number(text) + 1;
-    this.#put(key, {
-      value: Buffer.from(String(number)),
-      untilMs: this.#get(key)?.untilMs ?? Infinity,
-    });
-    return number;
   }
 
   #setIf(key: string, value: Buffer, options: readonly string[]): Reply {
@@ -287,6 +322,9 @@ export class Store {
   }
 }
 
-function claimText(fencingToken: number | string, owner: string): string {
-  return `{"fencingToken":${fencingToken},"owner":${owner}}`;
+/** The number of a claim. @throws Refused if it is none */
+function numberOf(claim: string): number {
+  const number = FENCING_TOKEN.exec(claim)?.[1];
+  if (number === undefined) throw new Refused(NOT_A_NUMBER);
+  return Number(number);
 }

@@ -1,6 +1,6 @@
 /** How retries of one call that nobody holds resume it at one replica: one after the other. */
 import { expect, test } from 'vitest';
-import type { Directory } from '../../../src/model/directory.ts';
+import type { Directory } from '../../../src/model/store.ts';
 import { COORDINATION_UNAVAILABLE, STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
 import { callId } from '../../../src/protocol/ids.ts';
 import type { Sealer } from '../../../src/seal/seal.ts';
@@ -27,8 +27,8 @@ function replicaWithStore() {
       return { type: 'claimed', fencingToken: 1 };
     },
     release: async () => void server.did.push('unclaim'),
-    kept: async () => null,
-    keep: async () => {},
+    read: async () => null,
+    end: async () => 'kept',
   };
   const { calls, server } = callsTestbed({
     directory: directory as Directory,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { CallsElsewhere } from '../../../src/calls/elsewhere.ts';
 import type { CallServices } from '../../../src/calls/call/data.ts';
-import { DirectoryUnavailable } from '../../../src/model/directory.ts';
+import { DirectoryUnavailable } from '../../../src/model/store.ts';
 import type { RelayOutcome } from '../../../src/model/relay.ts';
 import { waiterWithoutNotifications } from '../../../src/model/request.ts';
 import type { PointerOwner } from '../../../src/seal/pointer.ts';

@@ -1,6 +1,6 @@
 /** The way of a call through the room, with a server that the test plays. */
 import { describe, expect, test } from 'vitest';
-import type { Directory } from '../../../src/model/directory.ts';
+import type { Directory } from '../../../src/model/store.ts';
 import { serverRequestId } from '../../../src/protocol/ids.ts';
 import type { Sealer, UnsealedPointer } from '../../../src/seal/seal.ts';
 import {

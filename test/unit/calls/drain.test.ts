@@ -1,6 +1,6 @@
 /** What becomes of a parked call when its process stops, and of the retry that comes back to that process. */
 import { describe, expect, test } from 'vitest';
-import type { Directory } from '../../../src/model/directory.ts';
+import type { Directory } from '../../../src/model/store.ts';
 import { UnsealablePointer } from '../../../src/seal/seal.ts';
 import {
   callsTestbed,
@@ -95,20 +95,20 @@ describe('a released call whose process stops', () => {
   });
 });
 
-/** A store that other replicas have, too. @param keep how it takes an outcome */
-function storeThat(keep: Directory['keep']): Directory {
+/** A store that other replicas have, too. @param end how it takes an outcome */
+function storeThat(end: Directory['end']): Directory {
   const store: Partial<Directory> = {
     up: true,
     claim: async () => ({ type: 'claimed', fencingToken: 1 }),
     release: async () => {},
-    keep,
+    end,
   };
   return store as Directory;
 }
 
 describe('a call that the server has ended before its client came back', () => {
-  async function endedCall(keep: Directory['keep']): Promise<CallsTestbed> {
-    const parked = await parkedCall({ directory: storeThat(keep) });
+  async function endedCall(end: Directory['end']): Promise<CallsTestbed> {
+    const parked = await parkedCall({ directory: storeThat(end) });
     parked.server.replies();
     await settled();
     return parked;
@@ -116,10 +116,10 @@ describe('a call that the server has ended before its client came back', () => {
 
   // Rule drain-4.
   test('is left once its outcome is in the store', async () => {
-    const { promise: kept, resolve: keep } = Promise.withResolvers<void>();
+    const { promise: kept, resolve: keep } = Promise.withResolvers<'kept'>();
     const { calls } = await endedCall(() => kept);
     expect(calls.callsOnlyHere).toBe(1);
-    keep();
+    keep('kept');
     await settled();
     expect(calls.callsOnlyHere).toBe(0);
   });
@@ -127,7 +127,10 @@ describe('a call that the server has ended before its client came back', () => {
   // Rule store-3.
   test('is written to the store once for nobody and once for its client, however often a retry comes', async () => {
     let kept = 0;
-    const directory = storeThat(async () => void (kept += 1));
+    const directory = storeThat(async () => {
+      kept += 1;
+      return 'kept';
+    });
     const { server, retry, asked } = await parkedCall({ directory });
     server.replies();
     await settled();

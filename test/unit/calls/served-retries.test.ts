@@ -1,7 +1,7 @@
 /** What the log says of retries: each one that is served is one `call.resumed`, whatever state its call is in. */
 import { describe, expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
-import type { Directory } from '../../../src/model/directory.ts';
+import type { Directory } from '../../../src/model/store.ts';
 import type { CallReply } from '../../../src/model/request.ts';
 import { LegacyErrorCode } from '../../../src/protocol/json-rpc.ts';
 import type { Sealer } from '../../../src/seal/seal.ts';
@@ -264,8 +264,8 @@ describe('a retry that could make its call again', () => {
       claim: async () => ({ type: 'claimed', fencingToken: 1 }),
       release: async () => {},
       isAlive: () => isAlive,
-      kept: async () => null,
-      keep: async () => {},
+      read: async () => null,
+      end: async () => 'kept',
     };
     const options = { mayReplay: async () => true, directory: directory as Directory };
     const testbed = await heirOf(parkedElsewhere, options);

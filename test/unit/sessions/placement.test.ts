@@ -1,7 +1,8 @@
 /** Which process has a home, while homes come and go. */
 import { expect, test } from 'vitest';
-import { DirectoryUnavailable, type ClaimStore } from '../../../src/model/directory.ts';
-import { ClaimTable, RemoteClaims } from '../../../src/fleet/store/claim-table.ts';
+import { DirectoryUnavailable, type Store, type Written } from '../../../src/model/store.ts';
+import { MemoryStore } from '../../../src/fleet/store/memory-store.ts';
+import { RemoteStore, serveStore } from '../../../src/fleet/store/remote-store.ts';
 import { sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { HomePlacement } from '../../../src/sessions/placement.ts';
@@ -13,12 +14,13 @@ const TTL_MS = 600_000;
 /** Two processes with one table, which takes what it is told in the order in which it was sent. */
 function processes() {
   const clock = new ManualClock();
-  const table = new ClaimTable(clock, () => false);
+  const memory = new MemoryStore(clock, () => false);
   const ring = createKeyRing([generateKey()], 'home');
   const placementOf = (instance: string) => {
-    const store: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
-      const reply = table.answer(claim, { id: instance, instance });
-      setImmediate(() => store.receive(request, reply));
+    const own = memory.of({ id: instance, instance });
+    const store: RemoteStore = new RemoteStore(clock, (request, asked) => {
+      const replied = serveStore(own, asked);
+      setImmediate(() => void replied.then((reply) => store.receive(request, reply)));
     });
     const hasSuccessor = true;
     return new HomePlacement({
@@ -99,7 +101,11 @@ function withStore() {
     if (state.isAway) throw new DirectoryUnavailable('timeout', 'away');
     take();
   };
-  const store: ClaimStore = {
+  const keep: Store['end'] = async (id, _part, sealed): Promise<Written> => {
+    await taking(() => kept.set(id, sealed));
+    return 'kept';
+  };
+  const store: Store = {
     get up() {
       return !state.isAway;
     },
@@ -115,8 +121,11 @@ function withStore() {
     },
     release: (id, fencingToken) =>
       taking(() => fencingToken === fencingTokens.get(id) && claimed.delete(id)),
-    keep: (id, sealed) => taking(() => kept.set(id, sealed)),
-    kept: async (id) => {
+    state: keep,
+    end: keep,
+    holderOf: async () => null,
+    isAlive: async () => true,
+    read: async (id) => {
       if (state.isSilent) throw new DirectoryUnavailable('timeout', 'silent');
       return kept.get(id) ?? null;
     },

@@ -1,6 +1,7 @@
 /** A task that waits for its call: what becomes of answers that come meanwhile, and of a store that is unreachable. */
 import { describe, expect, test } from 'vitest';
-import { DirectoryUnavailable } from '../../../src/model/directory.ts';
+import { DirectoryUnavailable, type Written } from '../../../src/model/store.ts';
+import { isTaskOver } from '../../../src/model/task.ts';
 import { illFormedAnswer } from '../../../src/model/question-failures.ts';
 import type { CallReply, EdgeRequest, Waiter } from '../../../src/model/request.ts';
 import { taskKey } from '../../../src/protocol/ids.ts';
@@ -50,6 +51,7 @@ function taskTestbed({
     caller,
     {
       key: taskKey('task:1'),
+      fencingToken: () => 1,
       calls: {
         serve: (retry, waiter) => {
           retries.push(retry);
@@ -183,7 +185,10 @@ test.each([
   ['a question', asking('x'.repeat(48 * 1024 * 1024))],
 ] as const)('a task with %s that no replica could read from the store fails', async (_, reply) => {
   const kept: TaskRecord[] = [];
-  const keep = async (_key: unknown, record: TaskRecord) => void kept.push(record);
+  const keep = async (_key: unknown, record: TaskRecord): Promise<Written> => {
+    kept.push(record);
+    return 'kept';
+  };
   const store: Partial<TaskStore> = { keep };
   const { task, replies } = taskTestbed({
     store: store as TaskStore,
@@ -217,7 +222,10 @@ describe('a task that another replica has taken over', () => {
   // Rule shared-16.
   test('keeps nothing any more, and has its call reply to its waiter', async () => {
     const kept: unknown[] = [];
-    const keep = async (_key: unknown, record: unknown) => void kept.push(record);
+    const keep = async (_key: unknown, record: unknown): Promise<Written> => {
+      kept.push(record);
+      return 'kept';
+    };
     const store: Partial<TaskStore> = { keep };
     const testbed = taskTestbed({
       store: store as TaskStore,
@@ -256,7 +264,11 @@ describe('a task that another replica has taken over', () => {
     const kept: unknown[] = [];
     const store: Partial<TaskStore> = {
       find: async () => cancelled as TaskRecord,
-      keep: async (_key, { state }) => void kept.push(state.status),
+      keep: async (_key, { state }) => {
+        if (!isTaskOver(state)) return 'ended';
+        kept.push(state.status);
+        return 'kept';
+      },
     };
     const { task, waiters, did } = taskTestbed({
       store: store as TaskStore,

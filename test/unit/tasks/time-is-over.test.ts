@@ -9,8 +9,8 @@ import {
   DirectoryUnavailable,
   type Claimable,
   type Keepable,
-  type ClaimStore,
-} from '../../../src/model/directory.ts';
+  type Store,
+} from '../../../src/model/store.ts';
 import type { Promotion } from '../../../src/model/request.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { SessionSeal } from '../../../src/seal/session-seal.ts';
@@ -32,16 +32,23 @@ const PROMOTION: Promotion = { afterMs: 1_000, onQuestion: true, ttlMs: TTL_MS }
 function memoryStore() {
   const kept = new Map<Keepable, Uint8Array>();
   const claims = new Set<Claimable>();
-  const store: ClaimStore = {
+  const keep: Store['end'] = async (id, _part, sealed) => {
+    kept.set(id, sealed);
+    return 'kept';
+  };
+  const store: Store = {
     ...{ up: true, term: 1 },
     claim: async (id) => {
       claims.add(id);
       return { type: 'claimed', fencingToken: 1 };
     },
     release: async (id) => void claims.delete(id),
-    keep: async (id, sealed) => void kept.set(id, sealed),
-    kept: async (id) => kept.get(id) ?? null,
+    state: keep,
+    end: keep,
+    read: async (id) => kept.get(id) ?? null,
     forget: async (id) => void kept.delete(id),
+    holderOf: async () => null,
+    isAlive: async () => true,
     requireComplete: async () => {},
   };
   return { store, kept, claims };
@@ -55,7 +62,7 @@ function tasksTestbed(options: Partial<CallsOptions> = {}, most = 1) {
   const keys = [generateKey()];
   const shared = memoryStore();
   const counts = new LocalCounts();
-  const replica = (instance: string, store: ClaimStore) =>
+  const replica = (instance: string, store: Store) =>
     new Tasks({
       ...{ route: 'route', instance, calls, promotion, clock },
       ...{
@@ -184,7 +191,7 @@ test('a task that another replica had meanwhile is left as that one kept it, als
   kept.set(key, theirs);
   store.claim = async () => ({ type: 'claimed', fencingToken: 2 });
   let looks = 0;
-  store.kept = async (id) => {
+  store.read = async (id) => {
     looks += 1;
     if (looks === 1) throw new DirectoryUnavailable('timeout', 'away');
     return kept.get(id) ?? null;
@@ -261,7 +268,7 @@ test('a task that ends while it is claimed again keeps no claim', async () => {
   expect(claims.size).toBe(0);
 });
 
-const HOLDERS: readonly (readonly [string, Partial<ClaimStore>])[] = [
+const HOLDERS: readonly (readonly [string, Partial<Store>])[] = [
   [
     'another replica has',
     { claim: async () => ({ type: 'held', by: { id: 'a', instance: 'here' } }) },

@@ -1,6 +1,6 @@
 /** The directory while Redis is unreachable, silent or empty. */
 import { describe, expect, test, vi } from 'vitest';
-import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
+import { DirectoryUnavailable } from '../../../../src/model/store.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 import { Severable } from '../../../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
@@ -165,7 +165,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect.poll(() => directory.up, HEAL).toBe(true);
       await expect.poll(() => redis.get(`mrtr:fleet:{${call}}:claim`), HEAL).not.toBeNull();
       expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
-      expect(await redis.get(`mrtr:fleet:{${call}}:token`)).toBe('1');
+      expect(await redis.get(`mrtr:fleet:{${call}}:token`)).toContain('"fencingToken":1,');
     });
 
     test('ends a claim whose reply was lost, if its claimer gives the call up, and no claim of another', async () => {
@@ -195,12 +195,12 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const { directory } = await startReplica(single(server), 'a', { clock: new ManualClock() });
       const call = newCall();
       server.pause();
-      const kept = directory.keep(call, Buffer.of(1), TTL_MS);
+      const kept = directory.end(call, 'outcome', Buffer.of(1), TTL_MS);
       const failed = expect(kept).rejects.toBeInstanceOf(DirectoryUnavailable);
       await server.restart();
       await failed;
       await expect.poll(() => directory.up, HEAL).toBe(true);
-      expect(await directory.kept(call)).toBeNull();
+      expect(await directory.read(call, 'outcome')).toBeNull();
     });
 
     test('a store that takes no writes is not up, although it replies', async () => {

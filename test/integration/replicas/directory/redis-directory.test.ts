@@ -1,6 +1,6 @@
 /** What replicas keep in Redis: who has which call, who is alive, and outcomes. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
+import { DirectoryUnavailable } from '../../../../src/model/store.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 import { startRedis, type RedisServer } from '../../../fixtures/redis/redis-server.ts';
 import {
@@ -194,7 +194,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject(data);
       await expect(directory.holderOf(call)).rejects.toMatchObject(data);
       await expect(directory.release(call, 1)).rejects.toMatchObject(data);
-      await expect(directory.kept(call)).rejects.toMatchObject(data);
+      await expect(directory.read(call, 'outcome')).rejects.toMatchObject(data);
       await redis.set(`mrtr:fleet:{${call}}:token`, 'garbage');
       await redis.del(`mrtr:fleet:{${call}}:claim`);
       await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject(data);
@@ -209,11 +209,11 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const b = await startReplica(single(server), 'b');
       const call = newCall();
       const sealed = Uint8Array.from({ length: 256 }, (_, i) => i);
-      expect(await b.directory.kept(call)).toBeNull();
-      await a.directory.keep(call, sealed, TTL_MS);
-      expect(Uint8Array.from((await b.directory.kept(call)) ?? [])).toEqual(sealed);
-      await b.directory.forget(call);
-      expect(await a.directory.kept(call)).toBeNull();
+      expect(await b.directory.read(call, 'outcome')).toBeNull();
+      await a.directory.end(call, 'outcome', sealed, TTL_MS);
+      expect(Uint8Array.from((await b.directory.read(call, 'outcome')) ?? [])).toEqual(sealed);
+      await b.directory.forget(call, 'outcome', null);
+      expect(await a.directory.read(call, 'outcome')).toBeNull();
     });
 
     test('fleets that share a store do not see each other', async () => {
@@ -275,7 +275,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     await dead.directory.claim(takenOver, TTL_MS);
     await dead.directory.close();
     await b.directory.claim(takenOver, TTL_MS);
-    await a.directory.keep(claimed, Buffer.of(1), TTL_MS);
+    await a.directory.end(claimed, 'outcome', Buffer.of(1), TTL_MS);
 
     const redis = spy(server);
     const keys = await redis.keys('*');

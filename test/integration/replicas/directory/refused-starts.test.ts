@@ -1,7 +1,7 @@
 /** A start that Redis refuses, or at which nobody is there. */
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
+import { DirectoryUnavailable } from '../../../../src/model/store.ts';
 import type { RedisOptions } from '../../../../src/fleet/redis/options.ts';
 import { freePort } from '../../../fixtures/processes.ts';
 import {

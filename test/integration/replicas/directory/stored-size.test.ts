@@ -25,7 +25,7 @@ test('what the store holds of ten thousand calls is little more than their outco
     const sealed = sealOutcome(randomBytes(32), call, retry);
     sealedBytes = sealed.byteLength;
     await directory.claim(call, 60_000);
-    await directory.keep(call, sealed, 60_000);
+    await directory.end(call, 'outcome', sealed, 60_000);
   };
   for (let left = 10_000; left > 0; left -= 500)
     await Promise.all(Array.from({ length: 500 }, keep));

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
+import { DirectoryUnavailable } from '../../../../src/model/store.ts';
 import type { RedisOptions } from '../../../../src/fleet/redis/options.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import { freePort } from '../../../fixtures/processes.ts';
@@ -101,8 +101,10 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await holding(b, call)).toEqual({ instance: b.instance, fencingToken: 2 });
       await b.directory.release(call, 2);
       expect(await b.directory.holderOf(call)).toBeNull();
-      await b.directory.keep(call, Buffer.from('sealed'), TTL_MS);
-      expect(Buffer.from((await b.directory.kept(call)) ?? []).toString()).toBe('sealed');
+      await b.directory.end(call, 'outcome', Buffer.from('sealed'), TTL_MS);
+      expect(Buffer.from((await b.directory.read(call, 'outcome')) ?? []).toString()).toBe(
+        'sealed',
+      );
     });
 
     test('a silent node ends commands within their time, and is used again when it is back', async () => {

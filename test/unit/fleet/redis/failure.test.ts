@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
+import { DirectoryUnavailable } from '../../../../src/model/store.ts';
 import { unavailable } from '../../../../src/fleet/redis/client.ts';
 
 const STORE = 'redis://store:6379';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readClaim, writeOwner } from '../../../../src/fleet/store/claim-record.ts';
+import { readClaim, writeClaim, writeOwner } from '../../../../src/fleet/store/redis-scripts.ts';
 import { readLease, writeLease } from '../../../../src/fleet/store/lease-record.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 
@@ -14,7 +14,7 @@ const SEAL = {
 };
 
 test('a claim is read as it was written, and says no address', () => {
-  expect(readClaim(`{"fencingToken":7,"owner":${writeOwner(OWNER)}}`)).toEqual({
+  expect(readClaim(writeClaim(7, writeOwner(OWNER)))).toEqual({
     owner: NAME,
     fencingToken: 7,
   });
