@@ -132,6 +132,11 @@ export class IncomingMessages implements TransportListener {
     this.#options.log?.once('session.stream_lost', { code, problem });
   }
 
+  /** Another process can have the session: then the stream is that one's, and ended here because it opened it. */
+  beforeReopening(): Promise<unknown> | null {
+    return this.#session.questions.confirm();
+  }
+
   confirmSession(): Promise<boolean> {
     return this.#session.confirm();
   }

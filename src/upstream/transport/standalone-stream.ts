@@ -150,6 +150,8 @@ export class StandaloneStream implements StreamOwner {
         this.#state === 'never' && failures === 0 ? 0 : this.#pauses.next(stream.retryMs);
       if (pauseMs > OPEN_TIMEOUT_MS) attempt.opened.resolve(false);
       if (pauseMs > 0) await sleep(this.#clock, pauseMs, signal);
+      // What is here no more is closed meanwhile.
+      if (this.#state !== 'never') await this.#listener.beforeReopening();
       try {
         return await stream.connect(options);
       } catch (error) {

@@ -44,6 +44,8 @@ export interface TransportListener {
   standaloneResumed(gapless: boolean): void;
   /** The standalone stream broke and is refused. It is tried again. */
   standaloneLost(failure: UpstreamFailure): void;
+  /** The standalone stream is about to be opened again. Never rejects. */
+  beforeReopening(): Promise<unknown> | null;
   /** The GET of the standalone stream was refused as if the session were gone. @returns false if it is */
   confirmSession(): Promise<boolean>;
   /** The standalone stream was held back (`Transport.standaloneHeld`), and is refused after all. */

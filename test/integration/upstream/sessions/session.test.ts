@@ -235,6 +235,36 @@ describe('a reply that is on its way when its session ends', () => {
   });
 });
 
+// Rule sessions-30: Before a process opens the standalone stream of a home again, it asks the store whether the home is still its
+// own. If another process has it, which opens that stream as well, the stream is left to that one: Redis can lose one claim alone.
+test('a standalone stream that was replaced is not opened again if another process has the session', async () => {
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const gets: unknown[] = [];
+  const server = await legacyServer(
+    (received, response) => json(response, 200, reply(received.body.id)),
+    {
+      onGet: async (received, response) => {
+        gets.push(received);
+        const stream = eventStream(response);
+        if (gets.length > 1) return second.resolve('opened again');
+        await first.promise;
+        stream.end();
+      },
+    },
+  );
+  const known = { era: 'legacy', transport: 'streamable-http' } as const;
+  const session = await open(upstreamOf(server, known, hurriedClock(20)));
+  const asked = Promise.withResolvers<string>();
+  session.questions.confirm = async () => {
+    session.closeStandaloneStream();
+    asked.resolve('asked');
+  };
+  first.resolve();
+  expect(await Promise.race([asked.promise, second.promise])).toBe('asked');
+  await call(session).heard.until('replied');
+  expect(gets).toHaveLength(1);
+});
+
 // Rule limits-1.
 test('a client never asks for compressed responses', async () => {
   const server = await legacyServer((received, response) =>
