@@ -16,7 +16,7 @@ import {
 import { canBeAsked, type HomeConcurrency, type SessionOwner } from './session-owner.ts';
 import type { HomeSession } from './home-session.ts';
 import { HomeSessions, type HomeSessionsOptions } from './home-sessions.ts';
-import { elsewhere, type KeptSession } from './placement.ts';
+import { elsewhere, takenOver, type KeptSession } from './placement.ts';
 import type { QueueLimits } from './permits.ts';
 import { CallQueue, type CalledTool, type StartedCall, type StartRule } from './call-queue.ts';
 
@@ -74,7 +74,8 @@ export class Home {
       !mustYield &&
       this.#settleMs(owner, request) === 0 &&
       (!isAsked || entry.session.questions.isCertain) &&
-      entry.session.ready(owner.headers) === true;
+      entry.session.ready(owner.headers) === true &&
+      this.#sessions.stillHere() === null;
     if (isNow) return this.#lend(this.#use(entry), queued, request);
     return this.#whilePending(async () => {
       if (mustYield) this.#evict();
@@ -82,6 +83,8 @@ export class Home {
       try {
         const waitMs = this.#settleMs(owner, request);
         if (waitMs > 0) await sleep(this.#options.clock, waitMs);
+        // A process that hung while the call waited does not know that another one has the home by now.
+        if ((await this.#sessions.stillHere()) === false) throw takenOver();
         return this.#lend(await this.#takeSession(owner, isAsked), started, request);
       } catch (error) {
         started?.end();

@@ -356,3 +356,9 @@ export function elsewhere(): UpstreamFailure {
   const problem = 'another process has the home of the session';
   return new UpstreamFailure('session_gone', problem, { mayHaveActed: true, isElsewhere: true });
 }
+
+/** The failure of a call that waited for its home, which another process has by now: that one serves it when it is made again. */
+export function takenOver(): UpstreamFailure {
+  const problem = 'another process has taken over the home of the session';
+  return new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false, retryAfterMs: 0 });
+}

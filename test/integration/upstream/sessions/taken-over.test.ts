@@ -451,6 +451,20 @@ test('a listener whose home is lost while its session is opened is told, and lis
   await expect(listening).rejects.toMatchObject({ code: 'session_gone' });
 });
 
+// Rule sessions-31: A call that waited for its turn in the session of a home is not made there if another process has the home by
+// then, as after a freeze. It fails as `upstream_busy`, with nothing done, and its caller's next call is made where the home is.
+test('a call that waited for a home which another process has by now is not made in its session', async () => {
+  const { server } = await poolStage();
+  const isStillHere = vi.fn(() => Promise.resolve(false));
+  const { pool } = poolTo(server, placementOf({ isHere: () => true, stillHere: isStillHere }));
+  await pool.holderOf(ADA);
+  await expect(pool.lease(ADA, ANY)).rejects.toMatchObject({
+    code: 'upstream_busy',
+    details: { mayHaveActed: false },
+  });
+  expect(isStillHere).toHaveBeenCalled();
+});
+
 describe('a call in a session that was let go of here and is taken up again', () => {
   /** A call that is left, so that nothing here is connected to the session; and what is done before, and just before it is left. */
   async function takenUp({
