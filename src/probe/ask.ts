@@ -4,8 +4,7 @@ import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import { HttpClient, type HttpClientOptions } from '../upstream/http/client.ts';
-import type { ResponseHead } from '../upstream/http/http-exchange.ts';
-import type { HttpRequest } from '../upstream/http/http-request.ts';
+import type { HttpRequest, ResponseHead } from '../upstream/http/http-request.ts';
 import { MessageReader } from '../upstream/http/readers.ts';
 
 export interface ProbeRequest {

@@ -61,8 +61,6 @@ export class EventStreamBody {
     this.#listener = listener;
     this.#bytes = new EventBytes(maxEventBytes);
     this.#parser = createParser({
-      // Once more than that has come, it reads nothing more. It gets whole events only, whose size has been counted.
-      ...(listener.discardsLarge !== true && { maxBufferSize: maxEventBytes }),
       onId: (id) => {
         this.#tellLoneId();
         this.#loneId = id;
@@ -73,11 +71,6 @@ export class EventStreamBody {
         this.#tell({ event, data, id });
       },
       onRetry: (waitMs) => listener.retryAfter(clampRetry(waitMs)),
-      onError: ({ type }) => {
-        if (type !== 'max-buffer-size-exceeded') return;
-        this.#tellLoneId();
-        this.#failure ??= this.#eventTooLarge();
-      },
     });
   }
 
@@ -114,12 +107,7 @@ export class EventStreamBody {
     if (message.isHopeless) throw (this.#failure ??= tooLarge(LARGE_EVENT, message.exceeds));
     if (rest === null) return NOTHING;
     this.#discarding = null;
-    this.#listener.event({
-      event: event.name,
-      data: '',
-      id: undefined,
-      discarded: message,
-    });
+    this.#listener.event({ event: event.name, data: '', id: undefined, discarded: message });
     return rest;
   }
 
@@ -137,7 +125,7 @@ export class EventStreamBody {
 
   #tell(event: ServerSentEvent): void {
     const { data, id } = event;
-    // The parser limits what it buffers, not what arrives whole.
+    // `EventBytes` counts what comes with the data, and allows for that.
     const isLarge = Buffer.byteLength(data) > this.#maxEventBytes;
     if (id !== undefined && id.length > MAX_ID_LENGTH) {
       this.#failure ??= tooLarge(`an event id is longer than ${MAX_ID_LENGTH} characters`, null);
@@ -228,9 +216,6 @@ export class TextBody {
   }
 
   end(): void {
-    const [only] = this.#chunks;
-    const bytes =
-      this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks);
-    this.#onText(bytes.toString('utf8'));
+    this.#onText(Buffer.concat(this.#chunks).toString('utf8'));
   }
 }

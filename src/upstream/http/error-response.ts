@@ -3,13 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isModernError, readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
 import { beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
 import { upstreamJson } from './bodies.ts';
-
-/** The head of a response, as far as it is looked at here. */
-interface Head {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly mediaType: string;
-}
+import type { ResponseHead } from './http-request.ts';
 
 /**
  * The statuses that mean that the request was not carried out. Others do not say so: a 500 may come from
@@ -38,7 +32,7 @@ export function mayHaveActedWith(status: number): boolean {
  * @param nowMs when the response came, in ms since the epoch
  */
 export function failureOfStatus(
-  head: Head,
+  head: ResponseHead,
   text: string,
   inSession: boolean,
   nowMs: number,
@@ -81,13 +75,13 @@ export function failureOfStatus(
 }
 
 /** Returns what the server said with an error. A page is for people, and says nothing in its first line. */
-function saidWith({ mediaType }: Head, text: string, error: JsonRpcErrorObject | null) {
+function saidWith({ mediaType }: ResponseHead, text: string, error: JsonRpcErrorObject | null) {
   const words = error?.message ?? (mediaType === 'text/html' ? '' : text);
   return words === '' ? {} : { said: beginningOf(words) };
 }
 
 /** @throws UpstreamFailure for a redirect, and for a compressed body */
-export function refuseForeignForms({ status, headers }: Head): void {
+export function refuseForeignForms({ status, headers }: ResponseHead): void {
   const encoding = headers['content-encoding'];
   const { location } = headers;
   const problem =
@@ -138,7 +132,7 @@ export function isSessionError(error: JsonRpcErrorObject): boolean {
   return SESSION_CODES.has(error.code) && SESSION_WORDS.test(error.message.slice(0, 200));
 }
 
-function errorIn({ mediaType }: Head, text: string): JsonRpcErrorObject | null {
+function errorIn({ mediaType }: ResponseHead, text: string): JsonRpcErrorObject | null {
   if (mediaType !== 'application/json') return null;
   try {
     const message = readMessage(upstreamJson(text));

@@ -74,7 +74,7 @@ export class EventBytes {
 
   /** Takes the bytes of an event that did not end. */
   rest(): Buffer {
-    return this.#held.with(NOTHING);
+    return this.#held.with();
   }
 
   /** Takes the bytes of an event that is too large, and of all that came after it. The next bytes begin anew. */
@@ -131,7 +131,7 @@ export class LineEnds {
 }
 
 /** A buffer for many small pieces. */
-class GrowingBuffer {
+export class GrowingBuffer {
   #buffer = NOTHING;
   #length = 0;
 
@@ -152,7 +152,7 @@ class GrowingBuffer {
   }
 
   /** Takes all bytes, followed by these. */
-  with(bytes: Buffer): Buffer {
+  with(bytes: Buffer = NOTHING): Buffer {
     if (this.#length === 0) return bytes;
     this.append(bytes);
     const all = this.#buffer.subarray(0, this.#length);

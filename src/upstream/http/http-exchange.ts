@@ -13,19 +13,9 @@ import {
   UpstreamFailure,
 } from '../../model/upstream-failure.ts';
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
-import type { HttpRequest } from './http-request.ts';
+import type { BodyForm, HttpRequest, ResponseHead } from './http-request.ts';
 import { UNBOUNDED } from '../size-limits.ts';
 import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';
-
-export interface ResponseHead {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  /** The media type in lower case, without parameters. */
-  readonly mediaType: string;
-}
-
-/** How a reader takes a body: as events, as one JSON value, or not at all. */
-export type BodyForm = 'events' | 'json' | 'none';
 
 /**
  * What is told of a response: `sent`, `head`, then `event` or `json`, then `end`; or `failed` at any point. After

@@ -1,4 +1,7 @@
-/** A request to the server, and how patiently it is sent. */
+/** A request to the server, and how the response to it begins. */
+import type { IncomingHttpHeaders } from 'node:http';
+
+/** A request, and how patiently it is sent. */
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Another URL on the origin of the server. */
@@ -22,3 +25,13 @@ export interface HttpRequest {
    */
   readonly heldAfterMs?: number;
 }
+
+export interface ResponseHead {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  /** The media type in lower case, without parameters. */
+  readonly mediaType: string;
+}
+
+/** How a reader takes a body: as events, as one JSON value, or not at all. */
+export type BodyForm = 'events' | 'json' | 'none';

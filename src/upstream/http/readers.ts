@@ -2,21 +2,19 @@
 import type { JsonValue } from '../../protocol/json.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { type ServerSentEvent, upstreamJson } from './bodies.ts';
-import type { BodyForm, ResponseHead, ResponseReader } from './http-exchange.ts';
+import type { ResponseReader } from './http-exchange.ts';
+import type { BodyForm, ResponseHead } from './http-request.ts';
 
 /** Reads a response whose status says everything. */
 export class StatusReader implements ResponseReader {
   readonly sent: () => void;
   readonly #done = Promise.withResolvers<void>();
+  /** Rejects with UpstreamFailure for an error status, or without a response. */
+  readonly done = this.#done.promise;
 
   /** @param onSent called when the request is written on a connection */
   constructor(onSent: () => void = () => {}) {
     this.sent = onSent;
-  }
-
-  /** Rejects with UpstreamFailure for an error status, or without a response. */
-  get done(): Promise<void> {
-    return this.#done.promise;
   }
 
   head(): BodyForm {
@@ -43,13 +41,18 @@ export interface ResponseMessages {
 
 /** Reads the messages of a response, as JSON or as events, up to one that is wanted. */
 export class MessageReader implements ResponseReader {
+  /** The head of the response, if there is one. */
+  responseHead: ResponseHead | null = null;
   readonly #done = Promise.withResolvers<ResponseMessages>();
   readonly #begun = Promise.withResolvers<void>();
+  /** Resolves when the response has ended. Rejects with UpstreamFailure if the wanted message is missing then. */
+  readonly done = this.#done.promise;
+  /** Resolves with the head of the response, or when there will be none. */
+  readonly begun = this.#begun.promise;
   readonly #isWanted: (message: JsonValue) => boolean;
   readonly #onFound: () => void;
   readonly #messages: JsonValue[] = [];
   readonly #eventIds: string[] = [];
-  #head: ResponseHead | null = null;
   #found = false;
 
   /**
@@ -61,23 +64,8 @@ export class MessageReader implements ResponseReader {
     this.#onFound = onFound;
   }
 
-  /** Resolves when the response has ended. Rejects with UpstreamFailure if the wanted message is missing then. */
-  get done(): Promise<ResponseMessages> {
-    return this.#done.promise;
-  }
-
-  /** Resolves with the head of the response, or when there will be none. */
-  get begun(): Promise<void> {
-    return this.#begun.promise;
-  }
-
-  /** The head of the response, if there is one. */
-  get responseHead(): ResponseHead | null {
-    return this.#head;
-  }
-
   head(head: ResponseHead): BodyForm {
-    this.#head = head;
+    this.responseHead = head;
     this.#begun.resolve();
     if (head.mediaType === 'application/json') return 'json';
     if (head.mediaType === 'text/event-stream') return 'events';
@@ -99,9 +87,9 @@ export class MessageReader implements ResponseReader {
 
   /** Ends the reading, if the response has begun. */
   end(): void {
-    if (this.#head === null) return;
-    const messages = this.#messages;
-    this.#done.resolve({ head: this.#head, messages, eventIds: this.#eventIds });
+    const head = this.responseHead;
+    const [messages, eventIds] = [this.#messages, this.#eventIds];
+    if (head !== null) this.#done.resolve({ head, messages, eventIds });
   }
 
   failed(failure: UpstreamFailure): void {

@@ -105,15 +105,10 @@ export interface RequestExchange extends CallExchange {
 export interface SessionCallOptions {
   readonly id: UpstreamRequestId;
   readonly listener: ExchangeListener;
-  /**
-   * True if an error reply to the call may mean that the server no longer knows the session. A
-   * session that was opened for this call is known.
-   */
-  readonly sessionMayBeGone: boolean;
   /** Questions that the server asked before, and that are not answered. */
-  readonly openQuestions: readonly ServerRequestId[];
+  readonly openQuestions?: readonly ServerRequestId[];
   /** The task that the request creates or follows; `null` for an ordinary call. */
-  readonly task: CallTask | null;
+  readonly task?: CallTask | null;
   /** True if calls of the same target have ended in this session, and none has asked. */
-  readonly isSilent: boolean;
+  readonly isSilent?: boolean;
 }

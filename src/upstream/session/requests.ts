@@ -1,4 +1,5 @@
 /** Requests of a session that cannot lead to questions, while they wait for their replies. */
+import { inBackground } from '../../lib/background.ts';
 import type { Clock, Closed } from '../../lib/clock.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
@@ -36,13 +37,17 @@ export class SessionRequests {
     if (signal?.aborted === true) throw new ClientLeft(method);
     const { promise, resolve, reject } = Promise.withResolvers<RequestOutcome>();
     this.#waiting.set(id, resolve);
+    const cancel = (reason: string) => {
+      // It must not be cancelled (cancellation, "Behavior Requirements").
+      if (method !== 'initialize') inBackground(this.cancel(id, reason, headers));
+    };
     const timer = this.#clock.setTimer(this.#timeoutMs, () => {
       resolve(timedOut(method, this.#timeoutMs));
-      this.#cancel(request, headers, `no reply within ${this.#timeoutMs} ms`);
+      cancel(`no reply within ${this.#timeoutMs} ms`);
     });
     const leave = () => {
       reject(new ClientLeft(method));
-      this.#cancel(request, headers, 'the client left before the reply');
+      cancel('the client left before the reply');
     };
     signal?.addEventListener('abort', leave);
     try {
@@ -56,11 +61,20 @@ export class SessionRequests {
     }
   }
 
-  /** Cancels a request at the server (lifecycle, "Timeouts"). `initialize` must not be cancelled. */
-  #cancel({ id, method }: OutgoingRequest, headers: CallerHeaders, reason: string): void {
-    if (method === 'initialize') return;
-    const cancelled = { requestId: id, reason };
-    this.#transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
+  /**
+   * Tells the server that the reply to a request is no longer wanted (lifecycle, "Timeouts"). Never rejects.
+   * @returns whether the server has taken that
+   */
+  cancel(id: UpstreamRequestId, reason: string, headers: CallerHeaders): Promise<boolean> {
+    const sent = this.#transport.notify(
+      'notifications/cancelled',
+      { requestId: id, reason },
+      headers,
+    );
+    return sent.then(
+      () => true,
+      () => false,
+    );
   }
 
   /** Ends the wait of a request. */

@@ -20,6 +20,7 @@ import type {
 import { ProgressHeartbeat } from './keep-alive.ts';
 import { ANSWER_WAIT_MS, ASKS_TOGETHER_MS, STOPPED_CALL_MS } from './questions/held-questions.ts';
 import { unasked } from './questions/routing.ts';
+import type { SessionRequests } from './requests.ts';
 import { ResumedStream } from './resumed-stream.ts';
 
 /** What a call needs of its session. */
@@ -27,6 +28,15 @@ export interface CallHost {
   readonly clock: Clock;
   readonly transport: Transport;
   readonly detector: BroadcastDetector;
+  readonly requests: Pick<SessionRequests, 'cancel'>;
+  readonly questions: {
+    /** Returns the other calls that can ask on streams that name no call. */
+    callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[];
+    /** A call waits for another answer than before, or for none. */
+    callsChanged(): void;
+    /** The call is being cancelled: no further questions go to the client. */
+    callCancelled(call: SessionCall): void;
+  };
   /** The credentials for messages that serve no request: those of the last caller. */
   readonly headers: CallerHeaders;
   /** Whether a stream was resumed, so that the server may repeat messages. */
@@ -40,12 +50,6 @@ export interface CallHost {
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void>;
-  /** Returns the other calls that can ask on streams that name no call. */
-  callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[];
-  /** A call waits for another answer than before, or for none. */
-  callWaits(): void;
-  /** The call is being cancelled: no further questions go to the client. */
-  callCancelled(call: SessionCall): void;
   /** Removes the call from the session. */
   endCall(id: UpstreamRequestId): unknown;
 }
@@ -70,6 +74,10 @@ export class SessionCall implements RequestExchange {
   readonly id: UpstreamRequestId;
   readonly listener: ExchangeListener;
   readonly task: CallTask | null;
+  /**
+   * True if an error reply to the call may mean that the server no longer knows the session. A session that was opened for this
+   * call is known.
+   */
   sessionMayBeGone: boolean;
   /** `null` until the stream of the call is resumed. */
   resumedStream: ResumedStream | null = null;
@@ -96,15 +104,15 @@ export class SessionCall implements RequestExchange {
   #cancelled: Promise<boolean> | null = null;
   #cancellationTaken = false;
 
-  constructor(host: CallHost, options: SessionCallOptions) {
+  constructor(host: CallHost, options: SessionCallOptions, sessionMayBeGone: boolean) {
     this.id = options.id;
     this.listener = options.listener;
-    this.task = options.task;
-    this.sessionMayBeGone = options.sessionMayBeGone;
+    this.task = options.task ?? null;
+    this.sessionMayBeGone = sessionMayBeGone;
     this.#host = host;
-    this.#isSilent = options.isSilent;
+    this.#isSilent = options.isSilent === true;
     this.#worksSinceMs = host.clock.elapsed();
-    for (const id of options.openQuestions) this.#become(id, 'open');
+    for (const id of options.openQuestions ?? []) this.#become(id, 'open');
   }
 
   get accepted(): Promise<void> {
@@ -223,19 +231,14 @@ export class SessionCall implements RequestExchange {
     }
   }
 
-  async cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
-    const params = { requestId: this.id, reason };
-    const sent = this.#host.transport.notify('notifications/cancelled', params, headers).then(
-      () => true,
-      () => false,
-    );
-    return this.cancelBy(sent);
+  cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
+    return this.cancelBy(this.#host.requests.cancel(this.id, reason, headers));
   }
 
   cancelBy(sent: Promise<boolean>): Promise<boolean> {
     const isTaken = sent.then((taken) => (this.#cancellationTaken = taken));
     this.#cancelled = isTaken;
-    this.#host.callCancelled(this);
+    this.#host.questions.callCancelled(this);
     return isTaken;
   }
 
@@ -243,7 +246,7 @@ export class SessionCall implements RequestExchange {
     const point = this.#host.transport.resumable(this.id);
     if (point === null) return null;
     const { lastEventId, ...own } = point;
-    const beside = this.#host.callsBeside(this.id);
+    const beside = this.#host.questions.callsBeside(this.id);
     const session = beside.length === 0 ? own : { ...own, beside };
     const { task } = this;
     if (task === null) return lastEventId === null ? null : { ...session, lastEventId, task };
@@ -342,7 +345,7 @@ export class SessionCall implements RequestExchange {
     }
     if (state === 'waiting') this.#waiting += 1;
     this.#questions.set(id, state);
-    if (waited || state === 'waiting') this.#host.callWaits();
+    if (waited || state === 'waiting') this.#host.questions.callsChanged();
   }
 
   /** Answers a question for which there is no client any more, once the server has taken the cancellation. */

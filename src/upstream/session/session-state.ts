@@ -17,7 +17,7 @@ import {
   type Transport,
   type TransportListener,
 } from '../transport/transport.ts';
-import type { CallTask, ExchangeListener } from './call-exchange.ts';
+import type { SessionCallOptions } from './call-exchange.ts';
 import { isSessionError } from '../http/error-response.ts';
 import type { KeepAlive } from './keep-alive.ts';
 import { OwnReplies } from './own-replies.ts';
@@ -58,6 +58,7 @@ export class SessionState implements CallHost {
   readonly transport: Transport;
   readonly identity = new SessionIds();
   readonly detector: BroadcastDetector;
+  readonly askingStyle: AskingStyleDetector;
   readonly requests: SessionRequests;
   readonly calls = new ReleasingMap<UpstreamRequestId, SessionCall>();
   readonly questions: SessionQuestions;
@@ -89,6 +90,7 @@ export class SessionState implements CallHost {
   ) {
     this.clock = clock;
     this.detector = options.detector;
+    this.askingStyle = options.askingStyle;
     this.#headers = options.headers;
     this.#onGone = options.onGone;
     this.transport = connect(listener(this));
@@ -98,14 +100,7 @@ export class SessionState implements CallHost {
       clock,
     );
     this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
-    this.questions = new SessionQuestions({
-      clock,
-      transport: this.transport.kind,
-      detector: options.detector,
-      askingStyle: options.askingStyle,
-      calls: this.calls,
-      reply: (id, reply, onRefused) => this.reply(id, reply, onRefused),
-    });
+    this.questions = new SessionQuestions(this);
   }
 
   /** The credentials for messages that serve no request: those of the last caller. */
@@ -175,17 +170,9 @@ export class SessionState implements CallHost {
     listener?.lost(failure);
   }
 
-  addCall(
-    id: UpstreamRequestId,
-    listener: ExchangeListener,
-    headers: CallerHeaders,
-    openQuestions: readonly ServerRequestId[] = [],
-    task: CallTask | null = null,
-    isSilent = false,
-  ): SessionCall {
-    const sessionMayBeGone = this.#hasCarriedCall;
-    const options = { id, listener, sessionMayBeGone, openQuestions, task, isSilent };
-    const call = new SessionCall(this, options);
+  addCall(options: SessionCallOptions, headers: CallerHeaders): SessionCall {
+    const call = new SessionCall(this, options, this.#hasCarriedCall);
+    const { id, task } = call;
     this.calls.set(id, call);
     this.questions.callBegan(id);
     this.#hasCarriedCall = true;
@@ -212,18 +199,6 @@ export class SessionState implements CallHost {
     call.end();
     this.questions.callLeft(call, isOver);
     return call;
-  }
-
-  callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[] {
-    return this.questions.callsBeside(id);
-  }
-
-  callWaits(): void {
-    this.questions.callsChanged();
-  }
-
-  callCancelled(call: SessionCall): void {
-    this.questions.callCancelled(call);
   }
 
   async respond(

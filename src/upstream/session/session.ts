@@ -178,7 +178,7 @@ export class Session extends SessionState {
     isSilent = false,
   ): RequestExchange {
     const id = this.issueId();
-    const call = this.addCall(id, listener, headers, [], null, isSilent);
+    const call = this.addCall({ id, listener, isSilent }, headers);
     return this.#send(call, method, params(id));
   }
 
@@ -189,7 +189,7 @@ export class Session extends SessionState {
     headers: CallerHeaders,
   ): RequestExchange {
     const id = this.issueId();
-    const call = this.addCall(id, listener, headers, [], { taskId: null, progressToken: id });
+    const call = this.addCall({ id, listener, task: { taskId: null, progressToken: id } }, headers);
     return this.#send(call, 'tools/call', params(id));
   }
 
@@ -203,17 +203,18 @@ export class Session extends SessionState {
     listener: ExchangeListener,
   ): RequestExchange {
     const id = this.issueId();
-    const call = this.addCall(id, listener, this.headers, former.openQuestions, task);
+    const call = this.addCall(
+      { id, listener, openQuestions: former.openQuestions, task },
+      this.headers,
+    );
     // The call goes on under this id, so that the former one can ask no more.
     this.questions.callBegan(former.id);
     return this.#send(call, 'tasks/result', { taskId: task.taskId });
   }
 
   /** Tells the server that the reply to a request is no longer wanted. Never throws. */
-  async forget(id: UpstreamRequestId): Promise<void> {
-    const { transport, headers } = this;
-    const cancelled = { requestId: id, reason: 'the request is sent again' };
-    await transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
+  forget(id: UpstreamRequestId): Promise<unknown> {
+    return this.requests.cancel(id, 'the request is sent again', this.headers);
   }
 
   /** Takes up the session that another replica has opened, where other calls may run. */
@@ -237,7 +238,7 @@ export class Session extends SessionState {
     task: CallTask | null = null,
   ): RequestExchange {
     this.detector.moveId(id, this.identity);
-    const call = this.addCall(id, listener, headers, open, task);
+    const call = this.addCall({ id, listener, openQuestions: open, task }, headers);
     call.resumeStream();
     this.join(point);
     this.transport.resume(id, point.lastEventId, headers);

@@ -2,7 +2,7 @@
 import { isJsonObject } from '../../protocol/json.ts';
 import type { JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
 import { UpstreamFailure } from '../../model/upstream-failure.ts';
-import type { BodyForm, ResponseHead } from '../http/http-exchange.ts';
+import type { BodyForm, ResponseHead } from '../http/http-request.ts';
 
 /** Returns how the body is to be read. @throws UpstreamFailure if that is not one of an MCP server */
 export function formOf({ status, mediaType }: ResponseHead): BodyForm {

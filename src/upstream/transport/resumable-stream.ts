@@ -8,12 +8,8 @@ import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
-import type {
-  BodyForm,
-  HttpExchange,
-  ResponseHead,
-  ResponseReader,
-} from '../http/http-exchange.ts';
+import type { HttpExchange, ResponseReader } from '../http/http-exchange.ts';
+import type { BodyForm, ResponseHead } from '../http/http-request.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { ResumeRetryLimiter } from '../quirks/resume-retry-limiter.ts';

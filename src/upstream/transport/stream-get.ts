@@ -12,6 +12,8 @@ export class StreamGet {
   readonly #clock: Clock;
   readonly #options: ResumeOptions;
   readonly #done = Promise.withResolvers<void>();
+  /** Resolves when the stream is open. Rejects with UpstreamFailure if it cannot be opened. */
+  readonly done = this.#done.promise;
   /** When it was written on a connection, in ms of `Clock.elapsed`. Before that, silence says nothing of the server. */
   #sentAtMs: number | null = null;
   #held: Timer | null = null;
@@ -19,11 +21,6 @@ export class StreamGet {
   constructor(clock: Clock, options: ResumeOptions) {
     this.#clock = clock;
     this.#options = options;
-  }
-
-  /** Resolves when the stream is open. Rejects with UpstreamFailure if it cannot be opened. */
-  get done(): Promise<void> {
-    return this.#done.promise;
   }
 
   /** How long ago it was written on a connection, in ms; `null` if it was not. */

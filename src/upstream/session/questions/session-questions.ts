@@ -23,15 +23,16 @@ import { BROADCAST_REFUSAL, unasked, type ServerRequest } from './routing.ts';
 import type { SessionCall } from '../session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
 
-export interface SessionQuestionsOptions {
+/** What questions need of their session. */
+export interface QuestionsHost {
   readonly clock: Clock;
-  readonly transport: Transport['kind'];
+  readonly transport: Pick<Transport, 'kind'>;
   readonly detector: BroadcastDetector;
   readonly askingStyle: AskingStyleDetector;
   /** The calls that run. */
   readonly calls: Entries<UpstreamRequestId, SessionCall>;
   /** Replies to a request of the server. @param onRefused called if the server does not take the reply */
-  readonly reply: (id: ServerRequestId, reply: JsonRpcReply, onRefused?: () => void) => void;
+  reply(id: ServerRequestId, reply: JsonRpcReply, onRefused?: () => void): void;
 }
 
 /** Stands for all calls of a session that nobody here knows. */
@@ -46,7 +47,7 @@ interface UncorrelatedQuestions {
 }
 
 export class SessionQuestions {
-  readonly #options: SessionQuestionsOptions;
+  readonly #session: QuestionsHost;
   /** Whether no other process may have calls in the session. Whoever has the session can set it. */
   knowsAllCalls: () => boolean = () => true;
   /** See `HeldQuestionsOptions.confirm`. Whoever has the session can set it. */
@@ -61,16 +62,16 @@ export class SessionQuestions {
   #uncorrelated: UncorrelatedQuestions | null = null;
   #hasInherited = false;
 
-  constructor(options: SessionQuestionsOptions) {
-    this.#options = options;
-    this.#unfinished = new UnfinishedCalls(options.clock);
-    this.#repeated = new RepeatedQuestions(options.calls, options.clock);
+  constructor(session: QuestionsHost) {
+    this.#session = session;
+    this.#unfinished = new UnfinishedCalls(session.clock);
+    this.#repeated = new RepeatedQuestions(session.calls, session.clock);
   }
 
   /** Where the server was seen to ask. One stream for all names no call. */
   get askingStyle(): AskingStyle {
-    const { transport, askingStyle } = this.#options;
-    return TRAITS[transport].namesTheCall ? askingStyle.style : 'uncorrelated';
+    const { transport, askingStyle } = this.#session;
+    return TRAITS[transport.kind].namesTheCall ? askingStyle.style : 'uncorrelated';
   }
 
   /** True while a question waits until it is certain which of several calls asked it. */
@@ -99,7 +100,7 @@ export class SessionQuestions {
    */
   certainInMs(isPatient = false): number {
     if (this.askingStyle !== 'uncorrelated') return 0;
-    const { calls, clock } = this.#options;
+    const { calls, clock } = this.#session;
     const nowMs = clock.elapsed();
     const waitMs = [...calls.values()].map(({ asksUntilMs }) => (asksUntilMs ?? nowMs) - nowMs);
     const { overInMs } = this.#unfinished;
@@ -113,11 +114,11 @@ export class SessionQuestions {
     this.#repeated.asked(id);
     if (method !== 'roots/list') {
       const isFirst = this.askingStyle !== 'uncorrelated';
-      this.#options.askingStyle.asked('uncorrelated');
+      this.#session.askingStyle.asked('uncorrelated');
       if (isFirst) this.callsChanged();
       this.#begun().held.receive({ id, method, params });
     } else if (!this.#begun().roots.receive(id, params)) {
-      this.#options.reply(id, unasked(method));
+      this.#session.reply(id, unasked(method));
     }
   }
 
@@ -128,13 +129,13 @@ export class SessionQuestions {
 
   /** A question came on the stream of its call. */
   cameOnStream(method: string): void {
-    if (method !== 'roots/list') this.#options.askingStyle.asked('on-stream');
+    if (method !== 'roots/list') this.#session.askingStyle.asked('on-stream');
   }
 
   /** True if a question is open, or was asked in a call that runs: an id is used once in a session. */
   wasAsked(id: ServerRequestId): boolean {
     if (this.#uncorrelated?.held.has(id) || this.#uncorrelated?.roots.has(id)) return true;
-    for (const call of this.#options.calls.values()) if (call.wasAsked(id)) return true;
+    for (const call of this.#session.calls.values()) if (call.wasAsked(id)) return true;
     return false;
   }
 
@@ -154,14 +155,14 @@ export class SessionQuestions {
   /** The server has taken an answer of a call that these requests share. Gives it to all of them but the first. */
   shared(call: SessionCall, requests: readonly ServerRequestId[], reply: JsonRpcReply): void {
     const later = this.#uncorrelated?.roots.close(call, requests) ?? [];
-    for (const id of [...requests.slice(1), ...later]) this.#options.reply(id, reply);
+    for (const id of [...requests.slice(1), ...later]) this.#session.reply(id, reply);
   }
 
   /** The server takes a question back. */
   withdraw(id: ServerRequestId): void {
     this.#uncorrelated?.held.withdraw(id);
     if (this.#uncorrelated?.roots.withdraw(id) === false) return;
-    for (const call of this.#options.calls.values()) call.withdraw(id);
+    for (const call of this.#session.calls.values()) call.withdraw(id);
   }
 
   callBegan(id: UpstreamRequestId): void {
@@ -172,7 +173,7 @@ export class SessionQuestions {
   /** The calls that a process has to know that goes on with the session: none before the server was seen to ask on streams that name no call. */
   get callsToKeep(): KeptCall[] {
     if (!this.#keepsCalls) return [];
-    const calls = [...this.#options.calls.values(), ...this.#unfinished.calls()].map(kept);
+    const calls = [...this.#session.calls.values(), ...this.#unfinished.calls()].map(kept);
     if (calls.length <= MAX_BESIDE) return calls;
     return [...calls.slice(0, MAX_BESIDE), { id: UNKNOWN_CALLS, waitsSinceMs: null }];
   }
@@ -184,7 +185,7 @@ export class SessionQuestions {
 
   /** Returns the other calls that can ask on streams that name no call. */
   callsBeside(id: UpstreamRequestId): UpstreamRequestId[] {
-    const { calls } = this.#options;
+    const { calls } = this.#session;
     const others = [...calls.keys(), ...this.#unfinished.ids()].filter((one) => one !== id);
     return others.length <= MAX_BESIDE ? others : [...others.slice(0, MAX_BESIDE), UNKNOWN_CALLS];
   }
@@ -192,7 +193,7 @@ export class SessionQuestions {
   /** Calls of another replica may run in the session, or `UNKNOWN_CALLS`. They are known here until they are resumed. */
   mayRun(calls: readonly UpstreamRequestId[]): void {
     for (const id of calls) {
-      if (this.#options.calls.has(id) || this.#ended.has(id)) continue;
+      if (this.#session.calls.has(id) || this.#ended.has(id)) continue;
       this.#unfinished.add({ ...UNKNOWN_CALL, id, wasStopped: false });
     }
   }
@@ -217,7 +218,7 @@ export class SessionQuestions {
   /** A call is not among those that run any more. @param isOver false if the server may still run it */
   callLeft(call: SessionCall, isOver: boolean): void {
     for (const id of this.#uncorrelated?.roots.ended(call) ?? []) {
-      this.#options.reply(id, unasked('roots/list'));
+      this.#session.reply(id, unasked('roots/list'));
     }
     if (isOver) return this.#over(call);
     this.#unfinished.add(call);
@@ -246,7 +247,7 @@ export class SessionQuestions {
   #over({ id, mayHaveGivenUp }: UnfinishedCall): void {
     this.#ended.set(id, true);
     // One stream brings the reply after all that the call has asked.
-    if (mayHaveGivenUp && TRAITS[this.#options.transport].namesTheCall)
+    if (mayHaveGivenUp && TRAITS[this.#session.transport.kind].namesTheCall)
       this.#unfinished.goOn([id], GOES_ON_MS);
     this.#uncorrelated?.held.ended(id, !mayHaveGivenUp);
     this.callsChanged();
@@ -257,7 +258,7 @@ export class SessionQuestions {
   }
 
   #begun(): UncorrelatedQuestions {
-    const { clock, calls, reply } = this.#options;
+    const { clock, calls } = this.#session;
     this.#uncorrelated ??= {
       roots: new SharedRoots(calls, clock),
       held: new HeldQuestions({
@@ -275,7 +276,7 @@ export class SessionQuestions {
             this.#unfinished.goOn(waiting, ANSWER_WAIT_MS);
           };
           this.#unfinished.goOn(unfinished, STOPPED_CALL_MS);
-          reply(id, unasked(method), onRefused);
+          this.#session.reply(id, unasked(method), onRefused);
           for (const { listener } of mayHaveAsked) listener.unanswerable(method, 'ambiguous');
         },
       }),
@@ -284,9 +285,9 @@ export class SessionQuestions {
   }
 
   #ask(call: SessionCall, { id, method, params }: ServerRequest): void {
-    if (this.#options.detector.isOnlyCall(call.id)) return call.ask(id, method, params);
+    if (this.#session.detector.isOnlyCall(call.id)) return call.ask(id, method, params);
     // While the question was held, the server was seen to broadcast.
-    this.#options.reply(id, BROADCAST_REFUSAL);
+    this.#session.reply(id, BROADCAST_REFUSAL);
     call.listener.unanswerable(method, 'broadcast');
   }
 }

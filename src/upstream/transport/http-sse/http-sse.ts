@@ -13,12 +13,8 @@ import type { HttpClient } from '../../http/client.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
 import { LARGE_EVENT, type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
 import { replyTooLarge, tooLarge } from '../../size-limits.ts';
-import type {
-  BodyForm,
-  HttpExchange,
-  ResponseHead,
-  ResponseReader,
-} from '../../http/http-exchange.ts';
+import type { HttpExchange, ResponseReader } from '../../http/http-exchange.ts';
+import type { BodyForm, ResponseHead } from '../../http/http-request.ts';
 import { StatusReader } from '../../http/readers.ts';
 import { SingleStream } from '../single-stream.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';

@@ -1,19 +1,18 @@
 /** Splits what a process writes into lines, of which none takes more memory than a limit. */
 import { DiscardedMessage } from '../../discarded-message.ts';
+import { GrowingBuffer } from '../../http/event-bytes.ts';
 import { UNBOUNDED } from '../../size-limits.ts';
 import type { HeldBytes } from '../../../lib/byte-budget.ts';
 
 const NEWLINE = 0x0a;
-/** A process can write byte by byte, and each piece takes more memory than its bytes. */
-const MAX_PIECES = 1_024;
 
 export class LineReader {
   readonly #maxBytes: number;
   readonly #onLine: (line: string, isWhole: boolean) => void;
   readonly #onDiscarded: ((line: DiscardedMessage) => void) | null;
   readonly #held: HeldBytes;
-  #chunks: Buffer[] = [];
-  #bytes = 0;
+  /** A process can write byte by byte. */
+  readonly #line = new GrowingBuffer();
   /** The line that is being discarded. */
   #discarding: DiscardedMessage | null = null;
   /** The rest of a line that was cut is skipped. */
@@ -49,17 +48,15 @@ export class LineReader {
 
   /** Takes a last line that has no newline. */
   end(): void {
-    if (this.#bytes > 0 || this.#discarding !== null) this.#endLine();
+    if (this.#line.length > 0 || this.#discarding !== null) this.#endLine();
   }
 
   #take(piece: Buffer): void {
     if (this.#isSkipping || piece.length === 0) return;
     if (this.#discarding !== null) return this.#discard(this.#discarding, piece);
-    this.#chunks.push(piece);
-    this.#bytes += piece.length;
-    if (this.#chunks.length > MAX_PIECES) this.#chunks = [Buffer.concat(this.#chunks)];
-    const isTooLong = this.#bytes > this.#maxBytes;
-    if (!isTooLong && this.#held.hold(this.#bytes)) return;
+    this.#line.append(piece);
+    const isTooLong = this.#line.length > this.#maxBytes;
+    if (!isTooLong && this.#held.hold(this.#line.length)) return;
     if (this.#onDiscarded !== null) {
       const limit = isTooLong ? 'upstream.maxEvent' : 'limits.maxMemoryPercent';
       this.#discarding = new DiscardedMessage(limit, this.#maxBytes);
@@ -90,11 +87,7 @@ export class LineReader {
   }
 
   #takeAll(): Buffer {
-    const [first] = this.#chunks;
-    const line = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
-    this.#chunks = [];
-    this.#bytes = 0;
     this.#held.release();
-    return line;
+    return this.#line.with();
   }
 }

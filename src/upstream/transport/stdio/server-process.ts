@@ -77,6 +77,8 @@ export class ServerProcess {
   readonly #child: ChildProcess;
   readonly #stdin: Writable;
   readonly #hasEnded = Promise.withResolvers<void>();
+  /** Resolves when the process has ended, with all of its group. */
+  readonly ended = this.#hasEnded.promise;
   readonly #outputEnded = Promise.withResolvers<void>();
   #isOver = false;
   #ending: Timer | null = null;
@@ -121,11 +123,6 @@ export class ServerProcess {
   /** How many bytes were written that the process has not read. */
   get unreadBytes(): number {
     return this.#stdin.writableLength;
-  }
-
-  /** Resolves when the process has ended, with all of its group. */
-  get ended(): Promise<void> {
-    return this.#hasEnded.promise;
   }
 
   /** Writes to standard input. Resolves when the operating system has it. Rejects if the process has ended. */
