@@ -43,23 +43,15 @@ export class Calls {
 
   /** @param earlier the calls of the route with other settings, which end with those */
   constructor(options: CallsOptions, earlier: Calls | null = null) {
-    const { capacity, onFull, directory, clock, limits, longestCallMs, replica, relay } = options;
-    const { routeId: route, log } = options;
-    const onReleaseExpired = (call: CallId) => log.event('call.release_expired', { route, call });
-    const { instance } = replica;
-    const { parkTtlMs } = limits;
+    const { routeId: route, limits, replica, relay, log } = options;
     this.#options = options;
     this.#registry =
       earlier === null
         ? new CallRegistry({
-            instance,
-            longestCallMs,
-            parkTtlMs,
-            capacity,
-            directory,
-            onFull,
-            clock,
-            onReleaseExpired,
+            ...options,
+            instance: replica.instance,
+            parkTtlMs: limits.parkTtlMs,
+            onReleaseExpired: (call) => log.event('call.release_expired', { route, call }),
           })
         : earlier.#registry;
     this.#services = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };

@@ -14,6 +14,7 @@ import { connector } from '../upstream/transport/factories.ts';
 import type { LegacyTransport } from '../upstream/discovery/detection.ts';
 import { ask, type ProbeTarget, type RecordingHttpClient, type SessionTarget } from './ask.ts';
 import { readListings, type Listings } from '../upstream/discovery/listings.ts';
+import { ModernSide } from '../upstream/discovery/modern-side.ts';
 import type { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import type {
   Findings,
@@ -26,9 +27,7 @@ import type {
 import type { RealCall } from './named-call.ts';
 import { refuseUnknownTool, tryRealCall } from './real-call.ts';
 import { tryResumption } from './resumption.ts';
-import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../protocol/meta.ts';
-import { UpstreamFailure } from '../model/upstream-failure.ts';
 
 /** Some servers offer more to a client with these capabilities. The probe refuses their questions. */
 const ALL_CAPABILITIES: ClientProfile = {
@@ -223,9 +222,9 @@ function standaloneStreamOf({ http, kind }: LegacyProbe, open: boolean): Standal
 
 /** Probes the server. @throws UpstreamFailure if it does not answer `server/discover` */
 export async function probeModern(probe: ProbeTarget): Promise<ServerFindings> {
-  let lastId = 0;
+  const modern = new ModernSide(probe.http, probe.clientInfo);
   const request = (method: string, params: JsonObject) =>
-    send(probe, (lastId += 1), method, params);
+    modern.request(method, params, {}, probe.requestTimeoutMs);
   const reply = await request('server/discover', {});
   // An error reply proves the modern protocol as well.
   const discovered: JsonObject = 'result' in reply ? reply.result : {};
@@ -249,25 +248,4 @@ export async function probeModern(probe: ProbeTarget): Promise<ServerFindings> {
     realCall: null,
     ...(await readListings(capabilities, request)),
   };
-}
-
-async function send(
-  probe: ProbeTarget,
-  id: number,
-  method: string,
-  params: JsonObject,
-): Promise<JsonRpcReply> {
-  const _meta = {
-    [Meta.protocolVersion]: MODERN_REVISION,
-    [Meta.clientInfo]: probe.clientInfo,
-    [Meta.clientCapabilities]: {},
-  };
-  const headers = { 'mcp-protocol-version': MODERN_REVISION, 'mcp-method': method };
-  const question = { id, method, params: { ...params, _meta }, headers };
-  const answered = await ask(probe, question);
-  if (answered.reply !== null) return answered.reply;
-  throw new UpstreamFailure('upstream_protocol_error', `HTTP ${answered.status}`, {
-    mayHaveActed: false,
-    httpStatus: answered.status,
-  });
 }

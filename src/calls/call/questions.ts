@@ -244,30 +244,24 @@ export class Questions {
   }
 }
 
-const CAPABILITY_OF: Readonly<Record<InputRequestKind, JsonObject>> = {
-  'elicitation-form': { elicitation: { form: {} } },
-  'elicitation-url': { elicitation: { url: {} } },
-  sampling: { sampling: {} },
-  roots: { roots: {} },
-};
+/** What each kind takes: a member of the profile of a client, and the capability for which that stands. */
+const NEEDS = {
+  'elicitation-form': ['elicitationForm', { elicitation: { form: {} } }],
+  'elicitation-url': ['elicitationUrl', { elicitation: { url: {} } }],
+  sampling: ['sampling', { sampling: {} }],
+  roots: ['roots', { roots: {} }],
+} as const satisfies Record<InputRequestKind, readonly [keyof ClientProfile, JsonObject]>;
 
-function capabilityFor({ back: { kind }, request }: Question): JsonObject {
-  return kind === 'sampling' && letsUseTools(request.params)
-    ? { sampling: { tools: {} } }
-    : CAPABILITY_OF[kind];
+function takesTools({ back: { kind }, request }: Question): boolean {
+  return kind === 'sampling' && letsUseTools(request.params);
 }
 
-function covers(profile: ClientProfile, { back: { kind }, request }: Question): boolean {
-  switch (kind) {
-    case 'elicitation-form':
-      return profile.elicitationForm;
-    case 'elicitation-url':
-      return profile.elicitationUrl;
-    case 'sampling':
-      return profile.sampling && (profile.samplingTools || !letsUseTools(request.params));
-    case 'roots':
-      return profile.roots;
-  }
+function capabilityFor(question: Question): JsonObject {
+  return takesTools(question) ? { sampling: { tools: {} } } : NEEDS[question.back.kind][1];
+}
+
+function covers(profile: ClientProfile, question: Question): boolean {
+  return profile[NEEDS[question.back.kind][0]] && (profile.samplingTools || !takesTools(question));
 }
 
 function accepts(reply: JsonRpcReply): boolean {

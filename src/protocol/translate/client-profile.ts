@@ -42,13 +42,9 @@ export function readProfile(capabilities: JsonObject): ClientProfile {
     samplingTools: sampling !== undefined && isJsonObject(sampling['tools']),
     samplingContext: sampling !== undefined && isJsonObject(sampling['context']),
     roots: objectMember(capabilities, 'roots') !== undefined,
-    ...(declaresTasks(capabilities) ? { tasks: true } : {}),
+    ...(extension(capabilities, TASKS) === undefined ? {} : { tasks: true }),
     extensions: clientExtensions(capabilities),
   };
-}
-
-function declaresTasks(capabilities: JsonObject): boolean {
-  return objectMember(objectMember(capabilities, 'extensions') ?? {}, TASKS) !== undefined;
 }
 
 const KEY_NAMES = [
@@ -118,7 +114,7 @@ export type Extensions = Readonly<Record<string, JsonObject>>;
  * of the key of a session, so a client must not choose them freely.
  */
 function clientExtensions(capabilities: JsonObject): Extensions {
-  const settings = readApps(capabilities);
+  const settings = extension(capabilities, APPS);
   if (settings === undefined) return {};
   const { mimeTypes } = settings;
   if (!Array.isArray(mimeTypes)) return { [APPS]: {} };
@@ -127,10 +123,11 @@ function clientExtensions(capabilities: JsonObject): Extensions {
 
 /** Reads the extensions of a server that are declared to clients. */
 export function serverExtensions(capabilities: JsonObject): Extensions {
-  const settings = readApps(capabilities);
+  const settings = extension(capabilities, APPS);
   return settings === undefined ? {} : { [APPS]: settings };
 }
 
-function readApps(capabilities: JsonObject): JsonObject | undefined {
-  return objectMember(objectMember(capabilities, 'extensions') ?? {}, APPS);
+/** Returns the settings of an extension; `undefined` if it is not declared. */
+function extension(capabilities: JsonObject, id: string): JsonObject | undefined {
+  return objectMember(objectMember(capabilities, 'extensions') ?? {}, id);
 }
