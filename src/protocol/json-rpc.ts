@@ -19,7 +19,7 @@ export type JsonRpcReply = { readonly result: JsonObject } | { readonly error: J
 /** A client's answers that are errors, by the keys of their questions. */
 export type InputErrors = Readonly<Record<string, JsonRpcErrorObject>>;
 
-export type JsonRpcMessage =
+export type JsonRpcMessage<Reply = JsonRpcReply> =
   | {
       readonly type: 'request';
       readonly id: string | number;
@@ -27,7 +27,7 @@ export type JsonRpcMessage =
       readonly params: JsonObject;
     }
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
-  | { readonly type: 'response'; readonly id: string | number | null; readonly reply: JsonRpcReply }
+  | { readonly type: 'response'; readonly id: string | number | null; readonly reply: Reply }
   | MalformedMessage;
 
 interface MalformedMessage {

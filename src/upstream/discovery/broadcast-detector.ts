@@ -173,7 +173,11 @@ export class BroadcastDetector {
   }
 
   /** Checks a message that a session received, whether it is for that session or not. */
-  received(message: JsonRpcMessage, session: SessionIds, transport: Transport['kind']): void {
+  received(
+    message: JsonRpcMessage<unknown>,
+    session: SessionIds,
+    transport: Transport['kind'],
+  ): void {
     const id = gatewayIdIn(message);
     if (id === null) return;
     const issuer = this.#issuerOf(id);
@@ -243,7 +247,7 @@ export function questionKey(id: unknown, method: string, params: object): string
 }
 
 /** The id of the gateway that a message names: that of a reply, or the token of progress. */
-function gatewayIdIn(message: JsonRpcMessage): UpstreamRequestId | null {
+function gatewayIdIn(message: JsonRpcMessage<unknown>): UpstreamRequestId | null {
   switch (message.type) {
     case 'response':
       return hasGatewayIdForm(message.id) ? message.id : null;

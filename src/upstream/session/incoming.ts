@@ -2,7 +2,7 @@
 import { inBackground } from '../../lib/background.ts';
 import type { RouteLog } from '../../ops/route-log.ts';
 import { upstreamRequestId, type UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
 import { questionKey } from '../discovery/broadcast-detector.ts';
 import { isCutTo32Bits } from '../quirks/cut-ids.ts';
 import { asUpstreamFailure, beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
@@ -12,6 +12,7 @@ import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questio
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import { sessionUnknown, type SessionState } from './session-state.ts';
+import type { RequestOutcome } from './requests.ts';
 import type { ResumedStream } from './resumed-stream.ts';
 
 export interface IncomingOptions {
@@ -26,14 +27,8 @@ export interface IncomingOptions {
   readonly log?: RouteLog | undefined;
 }
 
-/** A reply that was too large, in the place of the reply. */
-interface DroppedReply {
-  readonly type: 'dropped-reply';
-  readonly id: UpstreamRequestId;
-  readonly failure: UpstreamFailure;
-}
-
-type ReceivedMessage = JsonRpcMessage | DroppedReply;
+/** In the place of a reply that was too large there is the failure. */
+type ReceivedMessage = JsonRpcMessage<RequestOutcome>;
 
 const STANDALONE: MessageSource = { stream: 'standalone' };
 
@@ -47,7 +42,7 @@ export class IncomingMessages implements TransportListener {
     this.#options = options;
   }
 
-  message(received: JsonRpcMessage, source: MessageSource): void {
+  message(received: ReceivedMessage, source: MessageSource): void {
     const session = this.#session;
     const message = this.#withOwnId(received);
     if (!this.#mayBeReplayed(source)) {
@@ -59,7 +54,8 @@ export class IncomingMessages implements TransportListener {
   }
 
   dropped(message: DroppedMessage, failure: UpstreamFailure): void {
-    if (message.type === 'response') return this.#replyDropped(message.id, failure);
+    if (message.type === 'response')
+      return this.message({ ...message, reply: failure }, STANDALONE);
     const { type: kind, method } = message;
     const problem = failure.message;
     this.#options.log?.event('upstream.dropped', { kind, method: beginningOf(method), problem });
@@ -104,10 +100,7 @@ export class IncomingMessages implements TransportListener {
     const held = this.#held;
     this.#held = null;
     for (let next = held?.take(); next !== undefined; next = held?.take()) {
-      const { message, source } = next;
-      if (message.type === 'response' || message.type === 'dropped-reply') {
-        this.#deliver(message, source);
-      }
+      if (next.message.type === 'response') this.#deliver(next.message, next.source);
     }
     this.#session.fail(failure);
   }
@@ -149,7 +142,7 @@ export class IncomingMessages implements TransportListener {
    * Restores the id of `initialize` in a reply of a server that cut it to 32 bits; later ids are strings.
    * No other request was sent yet, so the reply can only be that one.
    */
-  #withOwnId(message: JsonRpcMessage): JsonRpcMessage {
+  #withOwnId(message: ReceivedMessage): ReceivedMessage {
     const session = this.#session;
     const id = session.initializeId;
     if (id === null || message.type !== 'response') return message;
@@ -158,16 +151,6 @@ export class IncomingMessages implements TransportListener {
     session.initializeId = null;
     session.detector.useTextIds();
     return { ...message, id };
-  }
-
-  #replyDropped(theirs: string | number | null, failure: UpstreamFailure): void {
-    const session = this.#session;
-    const reply = this.#withOwnId({ type: 'response', id: theirs, reply: { result: {} } });
-    if (reply.type !== 'response' || reply.id === null) return;
-    session.detector.received(reply, session.identity, session.transport.kind);
-    const dropped = { type: 'dropped-reply', id: upstreamRequestId(reply.id), failure } as const;
-    if (this.#held === null) this.#deliver(dropped, STANDALONE);
-    else this.#hold(dropped, STANDALONE, null);
   }
 
   /** True for messages that a server may replay although they were for an earlier holder of the session. */
@@ -181,7 +164,7 @@ export class IncomingMessages implements TransportListener {
   }
 
   /** Over HTTP+SSE: starts to find out whether a question of a call was broadcast, where that is not known. */
-  #checkForBroadcast(message: JsonRpcMessage): Promise<void> | null {
+  #checkForBroadcast(message: ReceivedMessage): Promise<void> | null {
     const { transport, calls, detector } = this.#session;
     if (!TRAITS[transport.kind].mayBroadcast || message.type !== 'request') return null;
     if (!isQuestion(message.method)) return null;
@@ -222,7 +205,6 @@ export class IncomingMessages implements TransportListener {
 
   #deliver(message: ReceivedMessage, source: MessageSource): void {
     const session = this.#session;
-    if (message.type === 'dropped-reply') return this.#onDroppedReply(message);
     const call = source.stream === 'request' ? session.calls.get(source.id) : undefined;
     const resumed = call?.resumedStream ?? null;
     if (call !== undefined && resumed !== null && !this.#isAccepted(call, resumed, message)) return;
@@ -239,7 +221,7 @@ export class IncomingMessages implements TransportListener {
   }
 
   /** Ends the call if its resumed stream carries messages of another one: then none of them can be trusted. */
-  #isAccepted(call: SessionCall, stream: ResumedStream, message: JsonRpcMessage): boolean {
+  #isAccepted(call: SessionCall, stream: ResumedStream, message: ReceivedMessage): boolean {
     const session = this.#session;
     const check = stream.check(message, (id) => session.detector.isIssuedBy(id, session.identity));
     if (check.type === 'mixed') {
@@ -286,20 +268,15 @@ export class IncomingMessages implements TransportListener {
     }
   }
 
-  #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
+  #onReply(id: UpstreamRequestId, reply: RequestOutcome): void {
     const session = this.#session;
     const call = session.endCall(id, true);
     if (call === null) return session.requests.settle(id, reply);
+    if (reply instanceof UpstreamFailure) return call.listener.lost(reply);
     if ('error' in reply && call.sessionMayBeGone && isSessionError(reply.error)) {
       return call.listener.lost(session.noted(sessionUnknown()));
     }
     call.listener.replied(reply);
-  }
-
-  #onDroppedReply({ id, failure }: DroppedReply): void {
-    const call = this.#session.endCall(id, true);
-    if (call === null) this.#session.requests.settle(id, failure);
-    else call.listener.lost(failure);
   }
 
   /** Lists may have changed while the stream was not open. */

@@ -7,7 +7,8 @@ import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallerHeaders, OutgoingRequest, Transport } from '../transport/transport.ts';
 import { ClientLeft, UpstreamFailure } from '../../model/upstream-failure.ts';
 
-type RequestOutcome = JsonRpcReply | UpstreamFailure;
+/** A reply, or why there is none. */
+export type RequestOutcome = JsonRpcReply | UpstreamFailure;
 type RequestTransport = Pick<Transport, 'request' | 'notify' | 'abandon'>;
 
 export class SessionRequests {

@@ -58,7 +58,10 @@ export class ResumedStream {
    * accepted from a server that was never seen to mix streams, or after the call was named.
    * @param isOwnId whether the session issued an id in this process
    */
-  check(message: JsonRpcMessage, isOwnId: (id: UpstreamRequestId) => boolean): StreamCheck {
+  check(
+    message: JsonRpcMessage<unknown>,
+    isOwnId: (id: UpstreamRequestId) => boolean,
+  ): StreamCheck {
     const named = requestNamedIn(message);
     if (named !== undefined) {
       const { id, task } = this.#call;
@@ -78,7 +81,7 @@ export class ResumedStream {
     return this.#state === 'unverified' ? this.#checkUnverified(message) : ACCEPTED;
   }
 
-  #checkUnverified(message: JsonRpcMessage): StreamCheck {
+  #checkUnverified(message: JsonRpcMessage<unknown>): StreamCheck {
     if (message.type === 'notification' && message.method === 'notifications/cancelled') {
       const { requestId } = message.params;
       const isId = typeof requestId === 'string' || typeof requestId === 'number';
@@ -96,7 +99,7 @@ export class ResumedStream {
 }
 
 /** The request of ours that a message names: that of a reply, or the token of progress. */
-function requestNamedIn(message: JsonRpcMessage): unknown {
+function requestNamedIn(message: JsonRpcMessage<unknown>): unknown {
   if (message.type === 'response') return message.id;
   if (message.type !== 'notification' || message.method !== 'notifications/progress') {
     return undefined;

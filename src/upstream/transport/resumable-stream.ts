@@ -43,14 +43,14 @@ export interface StreamContext {
   noteResumption(outcome: ResumptionOutcome): void;
 }
 
-/** Who is told what becomes of a stream. */
+/** Who is told what becomes of a stream. Of one that begins with a GET no POST is told. */
 export interface StreamOwner {
   /** The POST was written on a connection. */
   sent?(stream: ResumableStream): void;
   /** The server has responded to the POST. @throws UpstreamFailure to refuse the response */
-  posted(stream: ResumableStream, head: ResponseHead): BodyForm;
+  posted?(stream: ResumableStream, head: ResponseHead): BodyForm;
   /** The server has not taken the POST. */
-  notTaken(stream: ResumableStream, failure: UpstreamFailure): void;
+  notTaken?(stream: ResumableStream, failure: UpstreamFailure): void;
   /** The connection has ended. */
   disconnected(stream: ResumableStream, end: StreamEnd): void;
 }
@@ -172,7 +172,7 @@ export class ResumableStream implements ResponseReader {
   head(head: ResponseHead): BodyForm {
     const opening = this.#opening;
     if (opening === null) {
-      const form = this.#owner.posted(this, head);
+      const form = this.#owner.posted?.(this, head) ?? 'none';
       this.#connected = true;
       return form;
     }
@@ -225,7 +225,7 @@ export class ResumableStream implements ResponseReader {
     const opening = this.#opening;
     if (opening !== null) opening.failed(failure);
     else if (this.#connected) this.#disconnected({ failure, wasIdle: false });
-    else this.#owner.notTaken(this, failure);
+    else this.#owner.notTaken?.(this, failure);
   }
 
   /** Resumes after this event from here on: nothing of it is still to be delivered. */

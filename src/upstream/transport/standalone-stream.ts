@@ -120,13 +120,6 @@ export class StandaloneStream implements StreamOwner {
     this.#context.standaloneEnded();
   }
 
-  /** The stream begins with a GET, so neither this nor `notTaken` is called. */
-  posted(): 'none' {
-    return 'none';
-  }
-
-  notTaken(): void {}
-
   #begin(headers: CallerHeaders): OpeningAttempt {
     this.#stream = new ResumableStream({ stream: 'standalone' }, headers, this.#context, this);
     return this.#connect(this.#stream);

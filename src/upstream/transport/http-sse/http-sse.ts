@@ -38,13 +38,12 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
   readonly #http: HttpClient;
   readonly #clock: Clock;
   readonly #options: HttpSseOptions;
-  readonly #endpointNamed = Promise.withResolvers<URL>();
+  readonly #endpointNamed = Promise.withResolvers<void>();
   readonly #posts = new Members<HttpExchange>();
   /** The POSTs of requests to which the server has not responded yet. */
   readonly #requests = new Map<UpstreamRequestId, HttpExchange>();
   #stream: HttpExchange | null = null;
   #endpointTimer: Timer | null = null;
-  #isNamed = false;
   #endpoint: URL | null = null;
   #revision: LegacyRevision | null = null;
 
@@ -74,9 +73,7 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
     } as const;
     // No session exists yet, so the request may be repeated.
     this.#stream = this.#http.send({ ...request, repeatable: true }, this);
-    const endpoint = await this.#endpointNamed.promise;
-    this.#endpoint = endpoint;
-    this.#options.onEndpoint?.(endpoint);
+    await this.#endpointNamed.promise;
   }
 
   useRevision(revision: LegacyRevision): void {
@@ -123,12 +120,13 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
       for (const element of Array.isArray(value) ? value : [value]) {
         this.listener.message(readMessage(element), { stream: 'standalone' });
       }
-    } else if (event === 'endpoint' && !this.#isNamed) {
+    } else if (event === 'endpoint' && this.#endpoint === null) {
       const endpoint = sameOrigin(data, this.#http.options.url);
       if (endpoint === null) throw notThisTransport('the endpoint is on another origin');
-      this.#isNamed = true;
+      this.#endpoint = endpoint;
       this.#endpointTimer?.cancel();
-      this.#endpointNamed.resolve(endpoint);
+      this.#options.onEndpoint?.(endpoint);
+      this.#endpointNamed.resolve();
     }
   }
 
@@ -142,7 +140,7 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
 
   failed(failure: UpstreamFailure): void {
     this.#endpointTimer?.cancel();
-    if (this.#isNamed) this.listener.closed(failure);
+    if (this.#endpoint !== null) this.listener.closed(failure);
     else this.#endpointNamed.reject(failure);
   }
 

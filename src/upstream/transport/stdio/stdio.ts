@@ -3,8 +3,7 @@
  * "stdio"). No message names the call that it belongs to, as over HTTP+SSE.
  */
 import { inBackground } from '../../../lib/background.ts';
-import type { HeldBytes } from '../../../lib/byte-budget.ts';
-import { sleep, type Clock, type Timer } from '../../../lib/clock.ts';
+import { sleep, type Timer } from '../../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonObject, JsonValue } from '../../../protocol/json.ts';
 import { readMessage } from '../../../protocol/json-rpc.ts';
@@ -19,19 +18,20 @@ import { upstreamJson } from '../../http/bodies.ts';
 import { SingleStream } from '../single-stream.ts';
 import type { OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 import type { ProcessOutput } from './process-output.ts';
-import { ServerProcess, type ProcessEnd, type ServerCommand } from './server-process.ts';
+import {
+  ServerProcess,
+  type ProcessEnd,
+  type ServerCommand,
+  type ServerProcessOptions,
+} from './server-process.ts';
 
-export interface StdioOptions extends ServerCommand {
-  /** The longest line, in bytes. */
-  readonly maxLineBytes: number;
-  /** What a line takes until it has ended. */
-  readonly held: HeldBytes;
+export interface StdioOptions
+  extends ServerCommand, Pick<ServerProcessOptions, 'maxLineBytes' | 'held' | 'clock'> {
   /** How long the process can leave what was written to it unread, in ms. */
   readonly maxUnreadMs: number;
   /** After this time the process ends as soon as no request runs, in ms. */
   readonly maxAgeMs: number;
   readonly output: ProcessOutput;
-  readonly clock: Clock;
   /** Called when the process has started. */
   readonly onStart: (pid: number) => void;
   /** Called once, when the process has ended or could not be started. */

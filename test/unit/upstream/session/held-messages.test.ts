@@ -76,7 +76,7 @@ test('a reply that was too large keeps its place among them', () => {
     'an event is too large',
     'upstream.maxEvent is 1 MiB, and it has more',
   );
-  const dropped = { type: 'dropped-reply', id: upstreamRequestId(1), failure } as const;
+  const dropped = { type: 'response', id: upstreamRequestId(1), reply: failure } as const;
   for (const message of [log('one'), dropped, log('two')]) held.add(message, SOURCE);
   expect(takeAll(held)).toEqual([log('one'), dropped, log('two')]);
 });
