@@ -41,7 +41,7 @@ type Note = (what: Deed, call: string, by: string, more: { readonly question: st
 /** By the ids that they have on the wire. */
 export class Questions {
   readonly #note: Note;
-  readonly #open = new Map<string, Question>();
+  readonly #open = new Map<string, Question & { readonly sinceMs: number }>();
   /** The questions that are closed, and until when an answer can have crossed the withdrawal. */
   readonly #closed = new Map<string, Question & { readonly crossesUntilMs: number }>();
 
@@ -54,8 +54,15 @@ export class Questions {
     return [...this.#open.values()].map(({ call }) => call);
   }
 
+  /** Since when the question is open that has waited longest for an answer, and whose it is; `null` if none is. */
+  get longest(): { readonly call: string; readonly sinceMs: number } | null {
+    return (
+      [...this.#open.values()].toSorted((one, other) => one.sinceMs - other.sinceMs)[0] ?? null
+    );
+  }
+
   open(id: string, question: Question): void {
-    this.#open.set(id, question);
+    this.#open.set(id, { ...question, sinceMs: simulation().nowMs });
   }
 
   isOpen(id: string): boolean {

@@ -111,12 +111,16 @@ export class ServerSession {
     const { nowMs } = simulation();
     this.#heardMs = nowMs;
     if (!this.#options.traits.expectsPings) return;
-    simulation().after(SILENCE_MS, () => {
+    const check = () => {
       const isSilent = this.#heardMs === nowMs && !this.#isOver;
-      const [waiting] = this.#questions.asking;
-      if (!isSilent || waiting === undefined || goodUntilMs < simulation().nowMs) return;
-      this.#note('not pinged', waiting, by);
-    });
+      const waiting = this.#questions.longest;
+      if (!isSilent || waiting === null || goodUntilMs < simulation().nowMs) return;
+      // It was asked after a long time of work, in which nobody pings.
+      const isNew = simulation().nowMs - waiting.sinceMs < SILENCE_MS / 2;
+      if (isNew) simulation().after(SILENCE_MS / 2, check);
+      else this.#note('not pinged', waiting.call, by);
+    };
+    simulation().after(SILENCE_MS, check);
   }
 
   /** Its tools change. */
