@@ -1,26 +1,29 @@
 /**
- * Decides when a call of a session may start beside the others. A question that names no call is certain to be
- * of one call only while no other call runs, so calls that can be asked wait for each other where the server
- * asks in that way, or may do so. A call of a silent tool, one that ended without a question in this session, waits for none, and
- * one of a tool that was not seen waits a moment only.
+ * Decides when a call of a session may start beside the others. A question that names no call is certain to be of one call only
+ * while no other call works, so what is known of the tools in the session decides: a silent one is not waited for and waits for
+ * none, one that asks waits for others that ask, and nothing else waits for longer than a moment.
  */
+import { inBackground } from '../lib/background.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
+import { STOPPED_CALL_MS } from '../upstream/session/questions/held-questions.ts';
 import { busy, type QueueLimits } from './permits.ts';
 
 /**
  * - `together`: calls start at once
- * - `probe`: it is not known yet how the server asks. A call starts when the others have ended, are parked, or
- *   have been at the server for `PROBE_MS` without a question
  * - `queue`: a call starts when the others have ended or are parked
- * - `silent-first`: a call of a silent tool starts at once. Any other one waits for those that ran when it came, and
- *   for those of tools that are not silent: calls of silent tools that come later do not keep it waiting. One of an unknown
- *   tool waits for `UNKNOWN_WAIT_MS` at most, but for calls of tools that ask, and of the same tool
+ * - `auto`: a call of a silent tool starts at once. Any other one waits for calls of tools that are not silent, for
+ *   `UNKNOWN_WAIT_MS` at most; only if both tools were seen to ask, until the other call has ended or is parked
  */
-export type StartRule = 'together' | 'probe' | 'queue' | 'silent-first';
+export type StartRule = 'together' | 'queue' | 'auto';
 
 export interface CallQueueOptions extends QueueLimits {
   /** Returns the rule of this moment. */
   readonly rule: () => StartRule;
+  readonly habitOf: (tool: string) => ToolHabit;
+  /** Returns in how many ms calls that were cancelled can ask no more; 0 for now, or if it takes longer than so many. */
+  readonly certainInMs: (patienceMs: number) => number;
+  /** See `SessionQuestions.turn`. */
+  readonly turn: () => Promise<void> | null;
   readonly clock: Clock;
 }
 
@@ -34,30 +37,28 @@ export interface StartedCall {
 }
 
 /**
- * - `silent`: its last call ended in this session without a question
- * - `asks`: its last call has asked
- * - `unknown`: it was not called in this session so far
+ * - `silent`: it was seen to end in this session without a question
+ * - `asks`: it has asked in this session, or may have
+ * - `unknown`: neither so far
  */
 export type ToolHabit = 'silent' | 'asks' | 'unknown';
 
 /** The tool that a call is for. */
 export interface CalledTool {
   readonly name: string;
-  readonly habit: ToolHabit;
+  /** Whether others are waited for, whatever the tool does: on one stream for all, a log message is the only running call's. */
+  readonly wantsLog?: boolean;
 }
 
 interface RunningCall {
+  readonly tool: CalledTool;
   /** When it was sent, or went on, in ms of `Clock.elapsed`; `Infinity` before. */
   readonly sinceMs: number;
-  readonly order: number;
-  readonly tool: CalledTool;
 }
 
 /** What decides when a call may start. */
 interface Entering {
   readonly tool: CalledTool;
-  /** Counts up with each call that comes or starts. */
-  readonly order: number;
   readonly sinceMs: number;
 }
 
@@ -67,9 +68,7 @@ interface QueuedCall extends Entering {
   readonly started: PromiseWithResolvers<StartedCall>;
 }
 
-/** How long a call of a server that was never seen to ask has for its first question, in ms. */
-export const PROBE_MS = 250;
-/** How long a call of an unknown tool waits for those that run, in ms. Most tools ask nothing, and then the wait is for nothing. */
+/** How long a call waits for others that may ask, in ms. Most tools ask nothing, and then the wait is for nothing. */
 export const UNKNOWN_WAIT_MS = 2_000;
 
 export class CallQueue {
@@ -77,8 +76,9 @@ export class CallQueue {
   /** Parked calls are not in it. */
   readonly #running = new Map<StartedCall, RunningCall>();
   readonly #waiting = new Set<QueuedCall>();
-  #probe: Timer | null = null;
-  #order = 0;
+  #next: Timer | null = null;
+  /** The turn at whose end the next calls start. */
+  #turn: Promise<void> | null = null;
 
   constructor(options: CallQueueOptions) {
     this.#options = options;
@@ -90,33 +90,26 @@ export class CallQueue {
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the call waits for too long
    */
   enter(isWanted: () => boolean, tool: CalledTool): StartedCall | Promise<StartedCall> {
-    const sinceMs = this.#options.clock.elapsed();
-    const entering = { tool, order: (this.#order += 1), sinceMs };
-    const mayOvertake = tool.habit === 'silent' && this.#options.rule() === 'silent-first';
-    if ((this.#waiting.size === 0 || mayOvertake) && this.#delayMs(entering) === 0) {
-      return this.start(tool);
-    }
-    return this.#wait(isWanted, entering);
+    const entering = { tool, sinceMs: this.#options.clock.elapsed() };
+    const isNext = this.#waiting.size === 0 || this.#isFree(tool);
+    return isNext && this.#mayStart(entering) === true
+      ? this.start(tool)
+      : this.#wait(isWanted, entering);
   }
 
   /** Counts a call as started that goes on already, and cannot wait. */
   start(tool: CalledTool): StartedCall {
     const { clock } = this.#options;
-    const run = (habit: ToolHabit, sinceMs: number) => {
-      const order = (this.#order += 1);
-      this.#running.set(started, { sinceMs, order, tool: { ...tool, habit } });
-    };
     const started: StartedCall = {
       sent: () => {
-        const call = this.#running.get(started);
-        if (call === undefined) return;
-        this.#running.set(started, { ...call, sinceMs: clock.elapsed() });
+        if (!this.#running.has(started)) return;
+        this.#running.set(started, { tool, sinceMs: clock.elapsed() });
         this.#startNext();
       },
       park: (isParked) => {
         if (isParked === !this.#running.has(started)) return;
         if (isParked) this.#running.delete(started);
-        else run('asks', clock.elapsed());
+        else this.#running.set(started, { tool, sinceMs: clock.elapsed() });
         this.#startNext();
       },
       end: () => {
@@ -124,7 +117,7 @@ export class CallQueue {
         this.#startNext();
       },
     };
-    run(tool.habit, Infinity);
+    this.#running.set(started, { tool, sinceMs: Infinity });
     return started;
   }
 
@@ -147,59 +140,69 @@ export class CallQueue {
 
   /** Starts the calls that may start now, the one that waits longest first. */
   #startNext(): void {
-    this.#probe?.cancel();
-    this.#probe = null;
+    this.#next?.cancel();
+    this.#next = null;
     let nextMs = Infinity;
     for (const waiting of this.#waiting) {
       if (!waiting.isWanted()) {
         this.#drop(waiting, 'its client has left');
         continue;
       }
-      const delayMs = this.#delayMs(waiting);
-      if (delayMs === null) continue;
-      if (delayMs > 0) {
-        nextMs = Math.min(nextMs, delayMs);
-        continue;
-      }
-      this.#waiting.delete(waiting);
-      waiting.expiry.cancel();
-      waiting.started.resolve(this.start(waiting.tool));
+      const mayStart = this.#mayStart(waiting);
+      if (mayStart === true) {
+        this.#waiting.delete(waiting);
+        waiting.expiry.cancel();
+        waiting.started.resolve(this.start(waiting.tool));
+      } else if (typeof mayStart === 'number') nextMs = Math.min(nextMs, mayStart);
     }
     if (nextMs < Infinity && this.#waiting.size > 0) {
-      this.#probe = this.#options.clock.setTimer(nextMs, () => this.#startNext());
+      this.#next = this.#options.clock.setTimer(nextMs, () => this.#startNext());
     }
   }
 
-  /** Returns how long the next call has to wait, in ms; `null` if until another call ends or is parked. */
-  #delayMs(entering: Entering): number | null {
-    if (this.#running.size === 0) return 0;
-    switch (this.#options.rule()) {
-      case 'together':
-        return 0;
-      case 'queue':
-        return null;
-      case 'silent-first':
-        return this.#delayAmongSilentMs(entering);
-      case 'probe': {
-        const newestMs = Math.max(...[...this.#running.values()].map(({ sinceMs }) => sinceMs));
-        return Math.max(0, Math.ceil(newestMs + PROBE_MS - this.#options.clock.elapsed()));
-      }
-    }
+  /** @returns whether the call may start; or in how many ms that has to be looked at again, if nothing happens before */
+  #mayStart(entering: Entering): boolean | number {
+    if (this.#isFree(entering.tool)) return true;
+    const delayMs = this.#delayMs(entering);
+    if (delayMs === null) return false;
+    return delayMs > 0 ? delayMs : this.#isTurnOver();
   }
 
-  #delayAmongSilentMs({ tool, order, sinceMs }: Entering): number | null {
-    if (tool.habit === 'silent') return 0;
+  /** Whether calls of the tool wait for nothing. */
+  #isFree(tool: CalledTool): boolean {
+    const rule = this.#options.rule();
+    return rule === 'together' || (rule === 'auto' && this.#habitOf(tool) === 'silent');
+  }
+
+  /** Returns how long a call has to wait for others, in ms; `null` if until another call ends or is parked. */
+  #delayMs({ tool, sinceMs }: Entering): number | null {
+    const { rule, certainInMs, clock } = this.#options;
+    const isQueue = rule() === 'queue';
+    const asks = this.#habitOf(tool) === 'asks';
     let firstSentMs = Infinity;
-    for (const running of this.#running.values()) {
-      if (running.tool.habit === 'silent' && running.order > order) continue;
-      // A question of such a call would be held for as long as this one runs.
-      const mustWait = running.tool.habit === 'asks' || running.tool.name === tool.name;
-      if (tool.habit === 'asks' || mustWait || running.sinceMs === Infinity) return null;
-      firstSentMs = Math.min(firstSentMs, running.sinceMs);
+    for (const other of this.#running.values()) {
+      const habit = this.#habitOf(other.tool);
+      if (habit === 'silent' && !isQueue) continue;
+      if (isQueue || other.sinceMs === Infinity || (asks && habit === 'asks')) return null;
+      firstSentMs = Math.min(firstSentMs, other.sinceMs);
     }
-    if (firstSentMs === Infinity) return 0;
-    const untilMs = Math.max(sinceMs, firstSentMs) + UNKNOWN_WAIT_MS;
-    return Math.max(0, untilMs - this.#options.clock.elapsed());
+    const isAlone = firstSentMs === Infinity;
+    const untilMs = Math.max(sinceMs, isAlone ? 0 : firstSentMs) + UNKNOWN_WAIT_MS;
+    const leftMs = Math.max(0, untilMs - clock.elapsed());
+    return Math.max(isAlone ? 0 : leftMs, certainInMs(asks ? STOPPED_CALL_MS : leftMs));
+  }
+
+  #habitOf({ name, wantsLog = false }: CalledTool): ToolHabit {
+    const habit = this.#options.habitOf(name);
+    return habit === 'silent' && wantsLog ? 'unknown' : habit;
+  }
+
+  /** Whether calls that have just asked can ask no more. If they can, the next calls start when that is over. */
+  #isTurnOver(): boolean {
+    const turn = this.#options.turn();
+    if (turn !== null && turn !== this.#turn) inBackground(turn.then(() => this.#startNext()));
+    this.#turn = turn;
+    return turn === null;
   }
 
   #dropUnwanted(): void {

@@ -2,8 +2,7 @@
  * The home of a caller: the one session that all of its calls use, so that what the server keeps in it is there
  * in the next call. A session that the server has forgotten is replaced.
  */
-import { sleep, type Timer } from '../lib/clock.ts';
-import type { RecentMap } from '../lib/containers.ts';
+import type { Timer } from '../lib/clock.ts';
 import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import {
@@ -18,7 +17,7 @@ import type { HomeSession } from './home-session.ts';
 import { HomeSessions, type HomeSessionsOptions } from './home-sessions.ts';
 import { elsewhere, takenOver, type KeptSession } from './placement.ts';
 import type { QueueLimits } from './permits.ts';
-import { CallQueue, type CalledTool, type StartedCall, type StartRule } from './call-queue.ts';
+import { CallQueue, type StartedCall, type StartRule } from './call-queue.ts';
 
 export interface HomeOptions extends HomeSessionsOptions {
   readonly key: string;
@@ -27,8 +26,6 @@ export interface HomeOptions extends HomeSessionsOptions {
   readonly idleTimeoutMs: number;
   /** The leases of the route. */
   readonly leases: OpenLeases;
-  /** Targets that were seen to ask on the route: their calls have more patience, and nothing is told from it. */
-  readonly askers: RecentMap<string, true>;
   /** Whether no new call comes here, so that no session is kept for one. */
   readonly isRetired: () => boolean;
   /**
@@ -54,7 +51,14 @@ export class Home {
     const { clock, queue } = options;
     this.#options = options;
     this.#sessions = new HomeSessions(options);
-    this.#queue = new CallQueue({ ...queue, clock, rule: () => this.#rule() });
+    const questions = () => this.#sessions.current?.session.questions;
+    this.#queue = new CallQueue({
+      ...{ ...queue, clock },
+      rule: () => this.#rule(),
+      habitOf: (target) => this.#sessions.current?.habits.get(target) ?? 'unknown',
+      certainInMs: (patienceMs) => questions()?.certainInMs(patienceMs) ?? 0,
+      turn: () => questions()?.turn() ?? null,
+    });
   }
 
   /**
@@ -65,14 +69,16 @@ export class Home {
     const { upstream, permits } = this.#options;
     // Callers take turns: none keeps the only session with one call after the other.
     const mustYield = upstream.hasOneSession && permits.isWaitedFor;
-    const queued = this.#needsQueue(owner, request) ? this.#enterQueue(request) : null;
+    const { target: name, wantsLog, isWanted } = request;
+    const queued = this.#needsQueue(owner, request)
+      ? this.#queue.enter(isWanted, { name, wantsLog })
+      : null;
     const entry = this.#sessions.current;
     const isAsked = canBeAsked(owner.profile);
     const isNow =
       !(queued instanceof Promise) &&
       entry !== null &&
       !mustYield &&
-      this.#settleMs(owner, request) === 0 &&
       (!isAsked || entry.session.questions.isCertain) &&
       entry.session.ready(owner.headers) === true &&
       this.#sessions.stillHere() === null;
@@ -81,8 +87,6 @@ export class Home {
       if (mustYield) this.#evict();
       const started = await queued;
       try {
-        const waitMs = this.#settleMs(owner, request);
-        if (waitMs > 0) await sleep(this.#options.clock, waitMs);
         // A process that hung while the call waited does not know that another one has the home by now.
         if ((await this.#sessions.stillHere()) === false) throw takenOver();
         return this.#lend(await this.#takeSession(owner, isAsked), started, request);
@@ -124,7 +128,9 @@ export class Home {
     return this.#whilePending(async () => {
       const entry = await this.#sessions.adopt(owner, point);
       entry.left.remove();
-      return this.#lend(this.#use(entry), this.#queue.start(asking(request)), request);
+      // Most that are resumed wait for an answer.
+      entry.habits.set(request.target, 'asks');
+      return this.#lend(this.#use(entry), this.#queue.start({ name: request.target }), request);
     });
   }
 
@@ -210,45 +216,16 @@ export class Home {
   }
 
   /** Calls of a client that nobody can be asked for need no queue, but for their log messages on one stream for all. */
-  #needsQueue({ profile }: SessionOwner, { target, wantsLog }: LeaseRequest): boolean {
+  #needsQueue({ profile }: SessionOwner, { wantsLog }: LeaseRequest): boolean {
     const { concurrency, upstream } = this.#options;
     if (concurrency !== 'auto') return concurrency === 'queue';
-    if (!canBeAsked(profile)) {
-      return wantsLog && upstream.traits?.namesTheCall === false;
-    }
-    return this.#rule() !== 'probe' || !this.#isSilent(target);
-  }
-
-  /** On one stream for all, a log message is the only running call's. */
-  #enterQueue({ target, wantsLog, isWanted }: LeaseRequest): StartedCall | Promise<StartedCall> {
-    const habit = this.#sessions.current?.habits.get(target) ?? 'unknown';
-    return this.#queue.enter(isWanted, { name: target, habit: wantsLog ? 'asks' : habit });
-  }
-
-  /** True if calls of the target have ended in this session without a question. Other sessions are not asked: servers differ by caller. */
-  #isSilent(target: string): boolean {
-    return this.#sessions.current?.habits.get(target) === 'silent';
-  }
-
-  /** How long calls that were cancelled may still ask, in ms: what they ask must not be taken for the next call's. */
-  #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
-    const questions = this.#sessions.current?.session.questions;
-    if (questions === undefined || this.#isSilent(target)) return 0;
-    if (!canBeAsked(profile) || !questions.isCertain) return 0;
-    return questions.certainInMs(this.#options.askers.has(target));
+    return canBeAsked(profile) || (wantsLog && upstream.traits?.namesTheCall === false);
   }
 
   #rule(): StartRule {
     const { concurrency, upstream } = this.#options;
     if (concurrency !== 'auto') return concurrency;
-    switch (upstream.askingStyle) {
-      case 'on-stream':
-        return 'together';
-      case 'uncorrelated':
-        return 'silent-first';
-      case 'unknown':
-        return 'probe';
-    }
+    return upstream.askingStyle === 'on-stream' ? 'together' : 'auto';
   }
 
   /** Returns a session that can be used, counted as used. */
@@ -281,29 +258,20 @@ export class Home {
       isReplacement,
       isSilent: entry.habits.get(target) === 'silent',
       stillHere: () => this.#sessions.stillHere(),
+      onAsked: () => entry.habits.set(target, 'asks'),
       onParked: (isParked) => {
         entry.hasServed ||= isParked;
-        if (isParked) this.#noteAsked(entry, target);
         started?.park(isParked);
       },
-      onEnd: (how, hasAsked) => {
+      onEnd: (how) => {
+        const isClean = how === 'clean';
+        if (how === 'left') entry.left.add();
+        entry.hasServed ||= isClean;
+        if (isClean && entry.habits.get(target) !== 'asks') entry.habits.set(target, 'silent');
         started?.end();
-        if (how === 'left') {
-          entry.left.add();
-        } else {
-          const isClean = how === 'clean';
-          entry.hasServed ||= isClean;
-          if (hasAsked) this.#noteAsked(entry, target);
-          else if (isClean) entry.habits.set(target, 'silent');
-        }
         this.#giveBack(entry);
       },
     });
-  }
-
-  #noteAsked({ habits }: HomeSession, target: string): void {
-    habits.set(target, 'asks');
-    this.#options.askers.set(target, true);
   }
 
   #use(entry: HomeSession): HomeSession {
@@ -366,9 +334,4 @@ export class Home {
     const isLeft = this.#sessions.clear();
     if (this.#sessions.isEmpty) this.#options.onEmpty(isLeft, this.#sessions.hasLostState);
   }
-}
-
-/** A call that has asked already, or that must be alone. */
-function asking({ target }: Pick<LeaseRequest, 'target'>): CalledTool {
-  return { name: target, habit: 'asks' };
 }

@@ -65,10 +65,12 @@ export interface LentTo {
   readonly isReplacement?: boolean;
   readonly isSilent?: boolean;
   readonly stillHere?: () => Promise<boolean> | null;
+  /** Called when the call has asked, or may have. */
+  readonly onAsked?: () => void;
   /** Called when the call is parked, or goes on. */
   readonly onParked?: (isParked: boolean) => void;
-  /** Takes the session back. Called once. @param hasAsked whether the call has asked, or may have */
-  readonly onEnd: (how: LeaseEnd, hasAsked: boolean) => void;
+  /** Takes the session back. Called once. */
+  readonly onEnd: (how: LeaseEnd) => void;
 }
 
 /** Lends a session to one call. Only the first end of the lease counts. */
@@ -76,7 +78,6 @@ export class CallLease implements Lease {
   readonly session: Session;
   readonly #to: LentTo;
   #phase: CallPhase = 'running';
-  #hasAsked = false;
   #isOver = false;
 
   constructor(session: Session, to: LentTo) {
@@ -105,13 +106,13 @@ export class CallLease implements Lease {
     if (this.#isOver || phase === this.#phase) return;
     this.#phase = phase;
     const isParked = phase === 'parked';
-    this.#hasAsked ||= isParked;
     this.session.keepAlive(phase !== 'running', this);
+    if (isParked) this.#to.onAsked?.();
     this.#to.onParked?.(isParked);
   }
 
   mayHaveAsked(): void {
-    this.#hasAsked = true;
+    this.#to.onAsked?.();
   }
 
   giveBack(isClean: boolean): void {
@@ -126,7 +127,7 @@ export class CallLease implements Lease {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#phase !== 'running') this.session.keepAlive(false, this);
-    this.#to.onEnd(how, this.#hasAsked);
+    this.#to.onEnd(how);
     this.#to.leases?.end();
   }
 }

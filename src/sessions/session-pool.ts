@@ -2,7 +2,7 @@
  * The sessions of one route. Principals share none unless the operator says so, nor do clients of different capabilities.
  */
 import type { Clock } from '../lib/clock.ts';
-import { ReleasingMap, LruMap, RecentMap } from '../lib/containers.ts';
+import { ReleasingMap, LruMap } from '../lib/containers.ts';
 import { LocalCounts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
@@ -29,9 +29,6 @@ const MAX_SHARED = 256;
 /** The most homes whose callers are remembered as ones that were not told yet that state is gone. */
 const MAX_UNTOLD = 1_000;
 
-/** The least number of targets of which it is kept that they ask. */
-const MIN_ASKERS = 256;
-
 export class SessionPool {
   readonly #upstream: LegacyServer;
   readonly #options: SessionPoolOptions;
@@ -54,7 +51,6 @@ export class SessionPool {
   readonly #ending = new Set<Promise<void>>();
   /** Calls that have a session, other than that of a server that broadcasts. */
   readonly #leases = new OpenLeases();
-  readonly #askers = new RecentMap<string, true>(MIN_ASKERS);
   /** Whether homes are left to other processes, so that none is claimed any more. */
   #isStopping = false;
   #isRetired = false;
@@ -268,7 +264,6 @@ export class SessionPool {
       concurrency,
       ...{ queue, idleTimeoutMs, leftForMs },
       leases: this.#leases,
-      askers: this.#askers,
       clock: this.#clock,
       isRetired: () => this.#isRetired,
       ownership: placement && {

@@ -38,7 +38,7 @@ export const sessions = section({
   concurrency: choice(
     ['auto', 'together', 'separate', 'queue'],
     'auto',
-    'How concurrent calls of one session run. `auto`: together, and one after the other where the server asks questions that name no call. `together`: always at the same time. `queue`: always one after the other. `separate`: each concurrent call gets a session of its own.',
+    'How concurrent calls of one session run. `auto`: together; where the server asks questions that name no call, tools that ask one after the other. `together`: always at the same time. `queue`: always one after the other. `separate`: each concurrent call gets a session of its own.',
   ),
   idleTimeout: duration(
     '30m',

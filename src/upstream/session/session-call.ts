@@ -18,7 +18,7 @@ import type {
   SessionCallOptions,
 } from './call-exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
-import { ANSWER_WAIT_MS, ASKS_TOGETHER_MS, STOPPED_CALL_MS } from './questions/held-questions.ts';
+import { ANSWER_WAIT_MS, STOPPED_CALL_MS } from './questions/held-questions.ts';
 import { unasked } from './questions/routing.ts';
 import type { SessionRequests } from './requests.ts';
 import { ResumedStream } from './resumed-stream.ts';
@@ -97,7 +97,12 @@ export class SessionCall implements RequestExchange {
   isLeft = false;
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
-  #asksUntilMs = 0;
+  /** When it last asked, in ms of `Clock.elapsed`. Another call can have asked for the roots in its place, so they do not count. */
+  #askedAtMs = 0;
+  /** Whether nothing shows so far that the turn of its last question is over; that of one on its own stream is. */
+  #isInTurn = false;
+  /** Counts its turns: each answer begins another one. */
+  #turn = 0;
   /** When the call began here, or last stopped waiting for answers. */
   #worksSinceMs: number;
   /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
@@ -173,12 +178,19 @@ export class SessionCall implements RequestExchange {
     return this.openQuestions.length > 0;
   }
 
-  /**
-   * Until when the call can ask more on a stream that names no call, in ms of `Clock.elapsed`, if it waits for an answer; or
-   * `null`. Another call can have asked for the roots in its place, so they do not count.
-   */
-  get asksUntilMs(): number | null {
-    return this.#waiting > 0 ? this.#asksUntilMs : null;
+  /** Since when the call waits for an answer, in ms of `Clock.elapsed`; `null` if it works. */
+  get waitsSinceMs(): number | null {
+    return this.#waiting > 0 ? this.#askedAtMs : null;
+  }
+
+  /** The turn in which the call has just asked beside the streams, and can ask more; `null` if it can not. */
+  get turn(): number | null {
+    return this.#waiting > 0 && this.#isInTurn ? this.#turn : null;
+  }
+
+  /** All that the call asks in this turn has come. */
+  turnOver(turn: number): void {
+    if (turn === this.#turn) this.#isInTurn = false;
   }
 
   /**
@@ -186,9 +198,9 @@ export class SessionCall implements RequestExchange {
    * answer. A tool that was still not heard of a minute after that waits for longer than others.
    */
   get canAsk(): boolean {
-    if (this.#waiting === 0) return true;
-    const waitsForMs = this.#host.clock.elapsed() - this.#asksUntilMs;
-    return waitsForMs < (this.mayHaveGivenUp ? ANSWER_WAIT_MS + STOPPED_CALL_MS : 0);
+    if (this.#waiting === 0 || this.#isInTurn) return true;
+    const waitsForMs = this.#host.clock.elapsed() - this.#askedAtMs;
+    return this.mayHaveGivenUp && waitsForMs < ANSWER_WAIT_MS + STOPPED_CALL_MS;
   }
 
   get openQuestions(): readonly ServerRequestId[] {
@@ -218,6 +230,7 @@ export class SessionCall implements RequestExchange {
     const state = this.#questions?.get(id);
     if (state === 'passed on') return;
     const workedSinceMs = this.#worksSinceMs;
+    this.#turn += 1;
     // The server can go on with the call, and ask more, before it responds to the answer.
     if (state === 'waiting') this.#become(id, 'open');
     try {
@@ -278,7 +291,8 @@ export class SessionCall implements RequestExchange {
     const isTooMuch = this.#questions !== null && this.#questions.size >= MAX_QUESTIONS;
     if (this.isCancelled && (isTooMuch || String(id).length > MAX_ID_CHARACTERS)) return;
     if (method !== 'roots/list') {
-      this.#asksUntilMs = this.#host.clock.elapsed() + (cameOn === 'own' ? 0 : ASKS_TOGETHER_MS);
+      this.#askedAtMs = this.#host.clock.elapsed();
+      this.#isInTurn = cameOn !== 'own';
     }
     if (cameOn === 'session') (this.#beside ??= new Set()).add(id);
     this.#become(id, method === 'roots/list' ? 'open' : 'waiting');

@@ -80,6 +80,48 @@ test('the question of a tool that nobody has seen is held, and asked when the ot
   expect(textOf(await call('ask', {}, { requestState, inputResponses }))).toBe('Ada');
 });
 
+/** Calls of tools that ask, behind a clock that moves for questions of one moment only. */
+async function asking(...tools: readonly string[]) {
+  const clock = new ManualClock();
+  const call = await testbed({ clock });
+  const soon = (tool: string, retry = {}) => advanceUntil(clock, call(tool, {}, retry), 1);
+  const answer = (tool: string, { requestState, inputRequests }: Asked, name: string) => {
+    const keys = Object.keys(inputRequests);
+    const inputResponses = Object.fromEntries(keys.map((key) => [key, accept({ name })]));
+    return soon(tool, { requestState, inputResponses });
+  };
+  await advanceUntil(clock, call('echo', { said: 'the process has started' }));
+  for (const tool of tools) await answer(tool, await soon(tool), 'known');
+  return { clock, soon, answer };
+}
+
+interface Asked {
+  readonly requestState: string;
+  readonly inputRequests: object;
+}
+
+// Rule sessions-11.
+test('are asked one after the other, and none of them waits for the clock', async () => {
+  const { clock, soon, answer } = await asking('ask');
+  const beganMs = clock.now();
+  const names = Array.from({ length: 16 }, (_, index) => `user ${index}`);
+  const results = await Promise.all(
+    names.map(async (name) => answer('ask', await soon('ask'), name)),
+  );
+  expect(results.map(textOf)).toEqual(names);
+  expect(clock.now() - beganMs).toBeLessThan(100);
+});
+
+// Rules concurrent-1, sessions-11.
+test('are each asked their own questions where one of them asks several at once', async () => {
+  const { soon } = await asking('several', 'ask');
+  const asked = await Promise.all(['several', 'ask', 'several', 'ask'].map((tool) => soon(tool)));
+  const messagesOf = ({ inputRequests }: Asked) =>
+    Object.values(inputRequests).map(({ params }) => params.message);
+  const both = ['Who are you?', 'And how old are you?'];
+  expect(asked.map(messagesOf)).toEqual([both, ['Who are you?'], both, ['Who are you?']]);
+});
+
 // Rule keep-alive-6.
 test('are not lost because one of them keeps the server from replying to pings', async () => {
   const call = await testbed({ upstream: { pingIntervalMs: 100, headersTimeoutMs: 500 } });

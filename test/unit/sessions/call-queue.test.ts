@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
-  PROBE_MS,
   CallQueue,
   type StartedCall,
   type StartRule,
@@ -9,12 +8,17 @@ import {
 } from '../../../src/sessions/call-queue.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
-const WAIT_MS = 10_000;
+const WAIT_MS = 20_000;
 const LENGTH = 3;
 
 let clock: ManualClock;
 let rule: StartRule;
 let queue: CallQueue;
+let habits: Map<string, ToolHabit>;
+/** For how long calls that were cancelled can still ask, in ms. */
+let uncertainMs: number;
+/** While calls that have just asked can ask more. */
+let turn: PromiseWithResolvers<void> | null;
 /** What the queue let start, by the names of the calls. */
 let began: Map<string, StartedCall>;
 /** False while their session is being opened. */
@@ -22,19 +26,31 @@ let sendsAtOnce: boolean;
 
 beforeEach(() => {
   clock = new ManualClock();
-  rule = 'probe';
+  rule = 'auto';
+  habits = new Map([
+    ['silent', 'silent'],
+    ['asks', 'asks'],
+  ]);
+  uncertainMs = 0;
+  turn = null;
   began = new Map();
   sendsAtOnce = true;
-  queue = new CallQueue({ length: LENGTH, waitMs: WAIT_MS, rule: () => rule, clock });
+  queue = new CallQueue({
+    ...{ length: LENGTH, waitMs: WAIT_MS, clock },
+    rule: () => rule,
+    habitOf: (tool) => habits.get(tool) ?? 'unknown',
+    certainInMs: (patienceMs) => (uncertainMs <= patienceMs ? uncertainMs : 0),
+    turn: () => turn?.promise ?? null,
+  });
 });
 
-/** Has a call wait in the queue, and lets what is ready run. */
+/** Has a call wait in the queue, and lets what is ready run. The first word of its name is its tool. */
 async function enter(
   name: string,
   isWanted = () => true,
-  habit: ToolHabit = 'asks',
+  wantsLog = false,
 ): Promise<{ done: Promise<void> }> {
-  const tool = { name: name.split(' ', 1)[0] ?? name, habit };
+  const tool = { name: name.split(' ', 1)[0] ?? name, wantsLog };
   const entered = Promise.resolve(queue.enter(isWanted, tool)).then((started) => {
     began.set(name, started);
     if (sendsAtOnce) started.sent();
@@ -47,181 +63,160 @@ async function enter(
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 const names = () => [...began.keys()];
 
+async function pass(ms: number): Promise<void> {
+  clock.advance(ms);
+  await settle();
+}
+
 test('calls run together where a question names its call', async () => {
   rule = 'together';
   for (const name of ['a', 'b', 'c']) await enter(name);
   expect(names()).toEqual(['a', 'b', 'c']);
 });
 
-describe('while it is not known how the server asks', () => {
-  // Rule sessions-11: With `sessions.concurrency: auto` calls run together at a server that asks on the stream
-  // of the call. While it has asked nothing yet, the next call whose client can be asked starts when the others
-  // have ended, are parked, or have been at the server for 250 ms; a tool that ended in this session without a question starts at once.
-  // Once a question named no call, and over HTTP+SSE and stdio from the start, rule sessions-26 holds. A parked call holds
-  // up nobody.
-  test('the next call starts after the one before has been at the server for a while', async () => {
-    sendsAtOnce = false;
-    for (const name of ['a', 'b']) await enter(name);
-    clock.advance(PROBE_MS * 4);
-    await settle();
-    expect(names()).toEqual(['a']);
-    began.get('a')?.sent();
-    clock.advance(PROBE_MS - 1);
-    await settle();
-    expect(names()).toEqual(['a']);
-    clock.advance(1);
-    await settle();
-    expect(names()).toEqual(['a', 'b']);
-  });
-
-  // Rule sessions-11.
-  test('each call starts after the one before has run for a while', async () => {
-    for (const name of ['a', 'b', 'c']) await enter(name);
-    expect(names()).toEqual(['a']);
-    clock.advance(PROBE_MS - 1);
-    await settle();
-    expect(names()).toEqual(['a']);
-    clock.advance(1);
-    await settle();
-    expect(names()).toEqual(['a', 'b']);
-    clock.advance(PROBE_MS);
-    await settle();
-    expect(names()).toEqual(['a', 'b', 'c']);
-    expect(clock.pending).toBe(0);
-  });
-
-  test.each(['end', 'park'] as const)('or at its %s', async (how) => {
-    for (const name of ['a', 'b', 'c']) await enter(name);
-    if (how === 'end') began.get('a')?.end();
-    else began.get('a')?.park(true);
-    await settle();
-    expect(names()).toEqual(['a', 'b']);
-  });
-
-  test('or when a question has named its call', async () => {
-    for (const name of ['a', 'b', 'c']) await enter(name);
-    rule = 'together';
-    began.get('a')?.park(true);
-    await settle();
-    expect(names()).toEqual(['a', 'b', 'c']);
-  });
-});
-
-describe('where questions name no call', () => {
-  // Rule sessions-11.
-  test('a call starts when no other runs, and one that goes on counts', async () => {
-    rule = 'queue';
-    for (const name of ['a', 'b', 'c']) await enter(name);
-    clock.advance(PROBE_MS);
-    began.get('a')?.park(true);
-    await settle();
-    expect(names()).toEqual(['a', 'b']);
-    began.get('a')?.park(false);
-    began.get('b')?.end();
-    await settle();
-    expect(names()).toEqual(['a', 'b']);
-    began.get('a')?.end();
-    await settle();
-    expect(names()).toEqual(['a', 'b', 'c']);
-  });
-
-  describe('and some tools have asked nothing in this session', () => {
-    beforeEach(() => (rule = 'silent-first'));
-    const silent = (name: string) => enter(name, () => true, 'silent');
-
-    // Rule sessions-26: Where questions name no call, a call of a tool that has ended in this session without a question starts at
-    // once, whatever runs or waits. Any other call that can be asked, or that wants log messages, waits until the calls that ran
-    // when it came have ended or are parked, and until no other call runs that may ask. One of a tool that was not called in this
-    // session waits for 2 s at most from when the session is there, but for calls of tools that have asked here, and of the same
-    // tool.
-    test('a call of a silent tool starts at once while another call runs and a third one waits', async () => {
-      await enter('may ask');
-      await enter('waits');
-      await silent('echo');
-      expect(names()).toEqual(['may ask', 'echo']);
-      expect(clock.pending).toBe(1);
-    });
-
-    // Rule sessions-26.
-    test('any other call waits for those that ran when it came, and not for calls of silent tools that came later', async () => {
-      for (const name of ['a', 'b']) await silent(name);
-      await enter('may ask');
-      clock.advance(1);
-      await silent('c');
-      expect(names()).toEqual(['a', 'b', 'c']);
-      began.get('a')?.end();
-      await settle();
-      expect(names()).toEqual(['a', 'b', 'c']);
-      began.get('b')?.end();
-      await settle();
-      expect(names()).toEqual(['a', 'b', 'c', 'may ask']);
-    });
-
-    // Rule sessions-26.
-    test('a call of a silent tool that asks after all holds up calls that may ask', async () => {
-      await silent('a');
-      began.get('a')?.park(true);
-      began.get('a')?.park(false);
-      clock.advance(1);
-      await enter('may ask');
-      await silent('b');
-      expect(names()).toEqual(['a', 'b']);
-      began.get('a')?.end();
-      await settle();
-      expect(names()).toEqual(['a', 'b', 'may ask']);
-    });
+describe('where a question may name no call', () => {
+  // Rule sessions-26: Where a question may name no call, it is learned of each tool in a session whether it asks. A call of a tool
+  // that has ended there without a question, and never asked, starts at once and keeps nobody waiting. Any other call that can be
+  // asked, or that wants log messages on a stream for all, waits for others of these until they have ended or are parked, for 2 s
+  // at most from when the session is there. Only a call of a tool that has asked there waits for those of such tools for longer.
+  test('a call of a silent tool starts at once while others run and wait', async () => {
+    for (const name of ['asks 1', 'asks 2', 'silent 1', 'silent 2']) await enter(name);
+    expect(names()).toEqual(['asks 1', 'silent 1', 'silent 2']);
   });
 
   // Rule sessions-26.
-  test('a call of an unknown tool waits for 2 s for calls of other tools that were not seen to ask', async () => {
-    rule = 'silent-first';
-    await enter('quiet', () => true, 'silent');
-    await enter('new', () => true, 'unknown');
-    clock.advance(1);
-    await enter('other', () => true, 'unknown');
-    expect(names()).toEqual(['quiet']);
-    clock.advance(UNKNOWN_WAIT_MS - 1);
-    await settle();
-    expect(names()).toEqual(['quiet', 'new']);
-    clock.advance(1);
-    await settle();
-    expect(names()).toEqual(['quiet', 'new', 'other']);
+  test.each(['asks', 'new'])(
+    'a call of a silent tool keeps no call of %s waiting',
+    async (name) => {
+      await enter('silent');
+      await enter(name);
+      expect(names()).toEqual(['silent', name]);
+      expect(clock.pending).toBe(0);
+    },
+  );
+
+  // Rule sessions-26.
+  test.each([
+    ['an unknown tool', 'new', 'other'],
+    ['an unknown tool', 'new', 'new 2'],
+    ['an unknown tool', 'new', 'asks'],
+    ['a tool that asks', 'asks', 'new'],
+  ])('a call waits for one of %s for 2 s at most: %s, then %s', async (_what, first, then) => {
+    await enter(first);
+    await enter(then);
+    await pass(UNKNOWN_WAIT_MS - 1);
+    expect(names()).toEqual([first]);
+    await pass(1);
+    expect(names()).toEqual([first, then]);
     expect(clock.pending).toBe(0);
   });
 
   // Rule sessions-26.
-  test('a call of an unknown tool waits for 2 s after the first call was sent that waited for the session', async () => {
-    rule = 'silent-first';
+  test.each(['end', 'park'] as const)('or until its %s', async (how) => {
+    for (const name of ['new', 'other']) await enter(name);
+    if (how === 'end') began.get('new')?.end();
+    else began.get('new')?.park(true);
+    await settle();
+    expect(names()).toEqual(['new', 'other']);
+  });
+
+  // Rule sessions-26.
+  test('calls of tools that ask start one after the other, as each is parked or over', async () => {
+    for (const name of ['asks 1', 'asks 2', 'asks 3']) await enter(name);
+    await pass(WAIT_MS / 2);
+    began.get('asks 1')?.park(true);
+    await settle();
+    expect(names()).toEqual(['asks 1', 'asks 2']);
+    began.get('asks 1')?.park(false);
+    began.get('asks 2')?.end();
+    await settle();
+    expect(names()).toEqual(['asks 1', 'asks 2']);
+    began.get('asks 1')?.end();
+    await settle();
+    expect(names()).toEqual(['asks 1', 'asks 2', 'asks 3']);
+  });
+
+  // Rule sessions-26.
+  test('a call that waits is one of a tool that asks as soon as another one of that tool has asked', async () => {
+    for (const name of ['new 1', 'new 2', 'new 3']) await enter(name);
+    habits.set('new', 'asks');
+    began.get('new 1')?.park(true);
+    await pass(UNKNOWN_WAIT_MS);
+    expect(names()).toEqual(['new 1', 'new 2']);
+  });
+
+  // Rule sessions-26.
+  test('the 2 s begin when the first call was sent that waited for the session', async () => {
     sendsAtOnce = false;
-    for (const name of ['opens', 'new']) await enter(name, () => true, 'unknown');
-    clock.advance(UNKNOWN_WAIT_MS * 2);
+    for (const name of ['opens', 'new']) await enter(name);
+    await pass(UNKNOWN_WAIT_MS * 2);
     began.get('opens')?.sent();
-    clock.advance(UNKNOWN_WAIT_MS - 1);
-    await settle();
+    await pass(UNKNOWN_WAIT_MS - 1);
     expect(names()).toEqual(['opens']);
-    clock.advance(1);
-    await settle();
+    await pass(1);
     expect(names()).toEqual(['opens', 'new']);
     for (const call of began.values()) call.end();
     expect(clock.pending).toBe(0);
   });
 
   // Rule sessions-26.
-  test.each([
-    ['a tool that asks', 'asks', 'new'],
-    ['the same tool', 'unknown', 'tool 2'],
-  ] as const)('a call of an unknown tool waits for a call of %s', async (_what, habit, name) => {
-    rule = 'silent-first';
-    await enter('tool 1', () => true, habit);
-    await enter(name, () => true, 'unknown');
-    clock.advance(WAIT_MS - 1);
-    await settle();
-    expect(names()).toEqual(['tool 1']);
-    began.get('tool 1')?.park(true);
-    await settle();
-    expect(names()).toEqual(['tool 1', name]);
+  test('a call of a silent tool that wants log messages waits as one of an unknown tool', async () => {
+    await enter('asks');
+    await enter('silent', () => true, true);
+    await pass(UNKNOWN_WAIT_MS - 1);
+    expect(names()).toEqual(['asks']);
+    await pass(1);
+    expect(names()).toEqual(['asks', 'silent']);
   });
 
+  // Rule sessions-11: A call starts beside one that has just asked when that can ask no more before it is answered: the server has
+  // replied to a ping that was sent after the question.
+  test('the next call starts when those that have just asked can ask no more', async () => {
+    for (const name of ['asks 1', 'asks 2']) await enter(name);
+    turn = Promise.withResolvers();
+    began.get('asks 1')?.park(true);
+    await pass(WAIT_MS / 2);
+    expect(names()).toEqual(['asks 1']);
+    const { resolve } = turn;
+    turn = null;
+    resolve();
+    await settle();
+    expect(names()).toEqual(['asks 1', 'asks 2']);
+  });
+
+  // Rule concurrent-5.
+  test.each([
+    ['asks', 15_000],
+    ['new', UNKNOWN_WAIT_MS],
+  ])(
+    'a call of %s waits while a cancelled one can ask, for %i ms at most',
+    async (tool, mostMs) => {
+      uncertainMs = mostMs + 1;
+      await enter(`${tool} 1`);
+      began.get(`${tool} 1`)?.end();
+      uncertainMs = mostMs;
+      await enter(`${tool} 2`);
+      expect(names()).toEqual([`${tool} 1`]);
+      uncertainMs = 0;
+      await pass(mostMs);
+      expect(names()).toEqual([`${tool} 1`, `${tool} 2`]);
+    },
+  );
+});
+
+test('calls run one after the other where the operator wants that, whatever their tools do', async () => {
+  rule = 'queue';
+  for (const name of ['new', 'other', 'silent']) await enter(name);
+  await pass(UNKNOWN_WAIT_MS);
+  began.get('new')?.park(true);
+  await settle();
+  expect(names()).toEqual(['new', 'other']);
+  began.get('other')?.end();
+  await settle();
+  expect(names()).toEqual(['new', 'other', 'silent']);
+});
+
+describe('the queue', () => {
   // Rule sessions-12: 100 calls wait in one session, each for `sessions.queue.wait`. One that
   // finds no room, or waits in vain, fails with `upstream_busy` and `data.mayHaveActed` `no`. A call whose client
   // has left gives up its place.

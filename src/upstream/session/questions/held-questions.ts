@@ -53,12 +53,6 @@ export const ANSWER_WAIT_MS = 60_000;
 export const STOPPED_CALL_MS = 15_000;
 /** How long a question is held, in ms. The tool has to hear that nobody could be asked, and not run into that timeout. */
 export const HOLD_MS = 30_000;
-/**
- * How long a tool that waits for an answer can ask more, in ms. A tool that asks several questions at once sends them in
- * one turn. After that it does nothing until it is answered, so a question that comes then is another call's. Without
- * this, a client that never answers would have all later questions of its caller declined.
- */
-export const ASKS_TOGETHER_MS = 250;
 const MAX_QUESTIONS = 64;
 const MAX_BYTES = 1024 * 1024;
 

@@ -3,7 +3,8 @@
  * how the server asks. A question on the stream of a call does not come here.
  */
 import { RepeatedQuestions } from '../../quirks/repeated-questions.ts';
-import type { Clock } from '../../../lib/clock.ts';
+import { inBackground } from '../../../lib/background.ts';
+import { Closing, sleep, type Clock } from '../../../lib/clock.ts';
 import { type Entries, RecentMap } from '../../../lib/containers.ts';
 import {
   type ServerRequestId,
@@ -33,6 +34,8 @@ export interface QuestionsHost {
   readonly calls: Entries<UpstreamRequestId, SessionCall>;
   /** Replies to a request of the server. @param onRefused called if the server does not take the reply */
   reply(id: ServerRequestId, reply: JsonRpcReply, onRefused?: () => void): void;
+  /** Asks the server whether it still knows the session. */
+  confirm(): Promise<boolean>;
 }
 
 /** Stands for all calls of a session that nobody here knows. */
@@ -40,6 +43,8 @@ export const UNKNOWN_CALLS = upstreamRequestId('unknown');
 /** The most calls that are named to another replica: a pointer must stay small. */
 const MAX_BESIDE = 64;
 const MIN_ENDED = 256;
+/** How long a ping is waited for that shows the end of a turn, in ms. A process that works may reply to nothing. */
+const TURN_MS = 2_000;
 
 interface UncorrelatedQuestions {
   readonly held: HeldQuestions<SessionCall>;
@@ -61,6 +66,7 @@ export class SessionQuestions {
   /** What the server asks on streams that name no call; `null` until it does. */
   #uncorrelated: UncorrelatedQuestions | null = null;
   #hasInherited = false;
+  #turn: Promise<void> | null = null;
 
   constructor(session: QuestionsHost) {
     this.#session = session;
@@ -93,19 +99,24 @@ export class SessionQuestions {
   }
 
   /**
-   * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
-   * have just asked; 0 if it can begin now, or would have to wait for long. A call that begins earlier can have such a question
-   * declined.
-   * @param isPatient whether the call is to ask, and can wait for longer
+   * Returns in how many ms calls that ended without a reply can ask no more; 0 for now, or if that takes longer than `patienceMs`. A
+   * call that begins earlier can have a question declined.
    */
-  certainInMs(isPatient = false): number {
+  certainInMs(patienceMs: number): number {
     if (this.askingStyle !== 'uncorrelated') return 0;
-    const { calls, clock } = this.#session;
-    const nowMs = clock.elapsed();
-    const waitMs = [...calls.values()].map(({ asksUntilMs }) => (asksUntilMs ?? nowMs) - nowMs);
     const { overInMs } = this.#unfinished;
-    const patienceMs = isPatient ? STOPPED_CALL_MS : GOES_ON_MS;
-    return Math.max(overInMs <= patienceMs ? overInMs : 0, ...waitMs);
+    return overInMs <= patienceMs ? overInMs : 0;
+  }
+
+  /**
+   * Resolves when the calls that have just asked beside the streams ask no more before they are answered. A tool that asks several
+   * questions at once sends them in one turn, and a reply to a ping that was sent after the first of them comes after them all.
+   * @returns `null` at once if there is no such call
+   */
+  turn(): Promise<void> | null {
+    const asking = [...this.#session.calls.values()].filter(({ turn }) => turn !== null);
+    if (asking.length === 0) return null;
+    return (this.#turn ??= this.#endTurn(asking).finally(() => (this.#turn = null)));
   }
 
   /** Takes a question that came just now: passes it on, or holds it. */
@@ -181,6 +192,10 @@ export class SessionQuestions {
   /** A call has begun or ended, or waits for another answer than before. */
   callsChanged(): void {
     if (this.#keepsCalls) this.onCalls();
+    // What the others ask is told from what those that wait ask.
+    const works = ({ waitsSinceMs }: SessionCall) => waitsSinceMs === null;
+    const isBeside = this.#uncorrelated !== null && [...this.#session.calls.values()].some(works);
+    if (isBeside) inBackground(this.turn() ?? undefined);
   }
 
   /** Returns the other calls that can ask on streams that name no call. */
@@ -253,6 +268,18 @@ export class SessionQuestions {
     this.callsChanged();
   }
 
+  async #endTurn(asking: readonly SessionCall[]): Promise<void> {
+    const { clock, transport } = this.#session;
+    const turns = asking.map((call) => [call, call.turn] as const);
+    const replied = new Closing();
+    const reply = () => replied.abort();
+    inBackground(this.#session.confirm().then(reply, reply));
+    await sleep(clock, TURN_MS, replied);
+    // What came before on another connection is read first.
+    if (TRAITS[transport.kind].namesTheCall) await sleep(clock, 0);
+    for (const [call, turn] of turns) if (turn !== null) call.turnOver(turn);
+  }
+
   get #keepsCalls(): boolean {
     return this.#hasInherited || this.askingStyle === 'uncorrelated';
   }
@@ -295,7 +322,7 @@ export class SessionQuestions {
 /** A call, as far as it matters here. */
 type UnfinishedCall = Pick<
   SessionCall,
-  'id' | 'wasStopped' | 'mayHaveGivenUp' | 'isSilent' | 'isLeft' | 'asksUntilMs'
+  'id' | 'wasStopped' | 'mayHaveGivenUp' | 'isSilent' | 'isLeft' | 'waitsSinceMs'
 >;
 
 /** A call of a session, for a process that goes on with the session. */
@@ -305,14 +332,14 @@ export interface KeptCall {
   readonly waitsSinceMs: number | null;
 }
 
-const kept = ({ id, asksUntilMs }: UnfinishedCall) => ({ id, waitsSinceMs: asksUntilMs });
+const kept = ({ id, waitsSinceMs }: UnfinishedCall) => ({ id, waitsSinceMs });
 
 const UNKNOWN_CALL = {
   wasStopped: true,
   mayHaveGivenUp: true,
   isSilent: false,
   isLeft: false,
-  asksUntilMs: null,
+  waitsSinceMs: null,
 };
 
 /** As `STOPPED_CALL_MS`, for a call that the server was not told to stop, or that waits for an answer. */
@@ -365,7 +392,7 @@ class UnfinishedCalls {
       const sinceMs = waitsSinceMs ?? nowMs;
       const goesOnUntilMs = sinceMs + ANSWER_WAIT_MS + STOPPED_CALL_MS;
       const asksFromMs = waitsSinceMs === null ? nowMs : sinceMs + ANSWER_WAIT_MS - GOES_ON_MS;
-      const call = { ...UNKNOWN_CALL, id, asksUntilMs: waitsSinceMs };
+      const call = { ...UNKNOWN_CALL, id, waitsSinceMs };
       this.#set({ call, endedAtMs: -Infinity, goesOnUntilMs, asksFromMs });
     }
   }

@@ -16,6 +16,7 @@ import {
   questionsOf,
   settled,
   stage,
+  turnOver,
   unanswerableOf,
 } from '../../../fixtures/servers/session-stage.ts';
 
@@ -43,19 +44,20 @@ describe('several calls in one session', () => {
     ['Streamable HTTP', stage],
     ['HTTP+SSE', httpSseStage],
   ])(
-    'are not those of a call that has waited for its client for 250 ms, over %s',
+    'are not those of a call that waits for its client, once it has asked all that it asks in one turn, over %s',
     async (_name, open) => {
-      const ground = await open();
-      const { clock, start, send } = ground;
+      const ground = await open({ holdsPings: true });
+      const { start, send, pong, server } = ground;
       const waiting = await start();
       send({ id: 'first', ...ELICITATION });
       await waiting.heard.until('asked');
       const working = await start();
-      clock.advance(249);
+      await server.saw(({ body }) => body?.method === 'ping');
       send({ id: 'held', ...ELICITATION });
       await settled(ground);
       expect([questionsOf(waiting), questionsOf(working)]).toEqual([['first'], []]);
-      clock.advance(1);
+      pong();
+      await turnOver(ground);
       send({ id: 'certain', ...ELICITATION });
       await settled(ground);
       expect([questionsOf(waiting), questionsOf(working)]).toEqual([['first'], ['certain']]);
@@ -63,17 +65,39 @@ describe('several calls in one session', () => {
   );
 
   // Rule concurrent-1.
+  test.each([
+    ['Streamable HTTP', stage],
+    ['HTTP+SSE', httpSseStage],
+  ])('wait for 2 s for a server that does not reply to pings, over %s', async (_name, open) => {
+    const ground = await open({ holdsPings: true });
+    const { clock, start, send, server } = ground;
+    const waiting = await start();
+    send({ id: 'first', ...ELICITATION });
+    await waiting.heard.until('asked');
+    const working = await start();
+    await server.saw(({ body }) => body?.method === 'ping');
+    clock.advance(1_999);
+    send({ id: 'held', ...ELICITATION });
+    await settled(ground);
+    clock.advance(1);
+    await turnOver(ground);
+    send({ id: 'certain', ...ELICITATION });
+    await settled(ground);
+    expect([questionsOf(waiting), questionsOf(working)]).toEqual([['first'], ['certain']]);
+  });
+
+  // Rule concurrent-1.
   test('are those of a call whose answer is on its way to the server, which goes on before it responds', async () => {
     const ground = await stage();
-    const { clock, start, send, replied, holdReply } = ground;
+    const { start, send, replied, holdReply } = ground;
     const answered = await start();
     send({ id: 'first', ...ELICITATION });
     await answered.heard.until('asked');
-    clock.advance(250);
     const waiting = await start();
+    await turnOver(ground);
     send({ id: 'second', ...ELICITATION });
     await waiting.heard.until('asked');
-    clock.advance(250);
+    await turnOver(ground);
     const respond = holdReply(202);
     const answer = answered.exchange.respond(serverRequestId('first'), ACCEPTED, {});
     await replied('first');
@@ -86,9 +110,9 @@ describe('several calls in one session', () => {
 
   // Rule concurrent-1: Several calls can run in one session. A question on a stream that names no call is held while
   // several of them can have asked it: those that were running when it came. It is a question of the last of them
-  // that is left, since a call that waits for an answer does not end before it. A call that has waited for an answer
-  // for 250 ms is not one of them, until its answer is sent to the server: a tool that asks several questions at once sends them
-  // in one turn.
+  // that is left, since a call that waits for an answer does not end before it. A call that waits for an answer is not one of them,
+  // until that is sent to the server, once the server has replied to a ping that was sent after the question, or 2 s later: a tool
+  // that asks several questions at once sends them in one turn.
   test.each([
     ['Streamable HTTP', stage],
     ['HTTP+SSE', httpSseStage],
@@ -237,7 +261,7 @@ describe('several calls in one session', () => {
   // Rule concurrent-12.
   test.each([
     ['less than a minute', 59_999],
-    ['75 s', 75_250],
+    ['75 s', 75_000],
   ])('are asked what comes while one waits for its answer for %s', async (_name, waitsForMs) => {
     const ground = await stage();
     const { clock, start, send } = ground;
@@ -246,6 +270,7 @@ describe('several calls in one session', () => {
     await old.heard.until('asked');
     clock.advance(waitsForMs);
     const other = await start();
+    await turnOver(ground);
     send({ id: 'own', ...ELICITATION });
     await other.heard.until('asked');
     expect([old, other].map(questionsOf)).toEqual([['first'], ['own']]);

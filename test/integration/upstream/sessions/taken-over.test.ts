@@ -133,6 +133,7 @@ test.each([
       { concurrency: 'auto' },
     );
     const resumed = await pool.adopt(ADA, POINT, ANY);
+    resumed.moved('parked');
     // As a call does once its own stream is back.
     await resumed.session.openStandaloneStream({});
     const next = Promise.resolve(pool.lease(ADA, ANY));

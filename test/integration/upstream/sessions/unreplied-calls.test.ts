@@ -24,17 +24,15 @@ describe('a call that ended without a reply', () => {
     await cancelled.exchange.cancel('the client left', {});
     cancelled.exchange.abandon();
     // So long nobody waits.
-    expect([session.questions.isCertain, session.questions.certainInMs()]).toEqual([true, 0]);
+    expect([session.questions.isCertain, session.questions.certainInMs(14_999)]).toEqual([true, 0]);
     const next = await start();
     clock.advance(14_999);
     send({ id: 'early', ...ELICITATION });
     await settled(ground);
-    expect([session.questions.certainInMs(), session.questions.isHolding]).toEqual([1, true]);
+    expect([session.questions.certainInMs(15_000), session.questions.isHolding]).toEqual([1, true]);
     clock.advance(1);
     send({ id: 'later', ...ELICITATION });
     await settled(ground);
-    // A call that has just asked can ask more.
-    expect(session.questions.certainInMs()).toBe(250);
     expect(questionsOf(next)).toEqual(['later']);
     clock.advance(29_999);
     expect(await replied('early')).toEqual({ action: 'cancel' });
@@ -89,7 +87,7 @@ describe('a call that ended without a reply', () => {
     await settled(ground);
     clock.advance(30_000);
     expect(await replied('first')).toEqual({ action: 'cancel' });
-    expect([session.questions.isCertain, session.questions.certainInMs(true)]).toEqual([
+    expect([session.questions.isCertain, session.questions.certainInMs(15_000)]).toEqual([
       true,
       15_000,
     ]);
@@ -117,7 +115,7 @@ describe('a call that ended without a reply', () => {
     clock.advance(30_000);
     expect(await replied('first')).toEqual({ action: 'cancel' });
     refuse();
-    await turnsUntil(() => ground.session.questions.certainInMs(true) === 0);
+    await turnsUntil(() => ground.session.questions.certainInMs(15_000) === 0);
     clock.advance(59_999);
     send({ id: 'second', ...ELICITATION });
     await settled(ground);

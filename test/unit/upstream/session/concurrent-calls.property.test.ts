@@ -1,12 +1,16 @@
 /**
  * Random histories of several calls in one session. The server is played, and so it is known which call asked each
  * question: no other call may be asked it, each gets one reply at most, and none is held for ever. A tool that asks several
- * questions at once sends them within 250 ms, and does nothing more until it is answered, or gives up after a minute, and then
- * asks no more another minute later. After a question on its stream it asks none beside it until then (ADR 48).
+ * questions at once sends them in one turn, before the server replies to a ping that came after the first, and does nothing more
+ * until it is answered, or gives up after a minute, and then asks no more another minute later. After a question on its stream it asks none beside it until then (ADR 48).
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { serverRequestId, type ServerRequestId } from '../../../../src/protocol/ids.ts';
+import {
+  serverRequestId,
+  type ServerRequestId,
+  type UpstreamRequestId,
+} from '../../../../src/protocol/ids.ts';
 import type { ExactNumber } from '../../../../src/protocol/json.ts';
 import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
@@ -17,7 +21,8 @@ import { ManualClock } from '../../../fixtures/manual-clock.ts';
 import { playedSession, playedTransport } from '../../../fixtures/played-session.ts';
 
 const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
-const ASKS_TOGETHER_MS = 250;
+/** The server replies to pings within this time. */
+const PONG_MS = 1_000;
 const ANSWER_WAIT_MS = 60_000;
 const STOPPED_MS = 15_000;
 const UNFINISHED_MS = 600_000;
@@ -31,6 +36,8 @@ interface Tool {
   readonly waitsFor: Set<ServerRequestId>;
   isRunning: boolean;
   lastAskedMs: number;
+  /** When the turn in which it asks began, as a number of the history; `null` if it is over. */
+  turnSince: number | null;
   /** Whether its last question came on its own stream. */
   lastOnStream: boolean;
   /** When the client left, and until when the tool can ask. */
@@ -54,6 +61,9 @@ class History {
   #server: TransportListener | null = null;
   readonly #session: Session;
   #takesCancellation = true;
+  /** Counts the questions and pings. */
+  #messages = 0;
+  #pings: { readonly id: UpstreamRequestId; readonly at: number; readonly sentMs: number }[] = [];
 
   constructor(kind: Transport['kind']) {
     this.#kind = kind;
@@ -86,7 +96,7 @@ class History {
     const waitsFor = new Set<ServerRequestId>();
     const tool: Tool = {
       ...{ exchange, shown, waitsFor, isRunning: true },
-      ...{ lastAskedMs: 0, lastOnStream: false, asksUntilMs: Infinity },
+      ...{ lastAskedMs: 0, turnSince: null, lastOnStream: false, asksUntilMs: Infinity },
     };
     this.tools.push(tool);
     this.#server?.accepted(exchange.id);
@@ -95,10 +105,10 @@ class History {
   /** @param where on the stream of the call, beside it, or for the roots of the client */
   ask(pick: number, where: 'on-stream' | 'uncorrelated' | 'roots'): void {
     const nowMs = this.clock.now();
-    const asking = this.tools.filter(({ asksUntilMs, waitsFor, lastAskedMs, lastOnStream }) => {
+    const asking = this.tools.filter(({ asksUntilMs, waitsFor, turnSince, lastOnStream }) => {
       if (asksUntilMs <= nowMs) return false;
       const isBesideIt = where === 'uncorrelated' && lastOnStream;
-      return waitsFor.size === 0 || (nowMs - lastAskedMs < ASKS_TOGETHER_MS && !isBesideIt);
+      return waitsFor.size === 0 || (turnSince !== null && !isBesideIt);
     });
     const requester = pickOf(asking, pick);
     if (requester === undefined) return;
@@ -112,6 +122,8 @@ class History {
     const isLost = !this.tools.some(({ isRunning }) => isRunning);
     const question = { requester, isEveryones, isWithdrawn: false, isLost, replies: 0 };
     this.questions.set(id, question);
+    this.#messages += 1;
+    if (requester.waitsFor.size === 0) requester.turnSince = this.#messages;
     requester.waitsFor.add(id);
     requester.lastAskedMs = nowMs;
     if (!isEveryones) requester.lastOnStream = isOnStream;
@@ -119,6 +131,26 @@ class History {
       ? ({ stream: 'request', id: requester.exchange.id } as const)
       : ({ stream: 'standalone' } as const);
     this.#server?.message({ type: 'request', id: id as number, method, params: {} }, source);
+  }
+
+  /** The server replies to the pings that it has read: what was asked in the same turn as an earlier question came before. */
+  pong(): void {
+    for (const { id, at } of this.#pings.splice(0)) {
+      for (const tool of this.tools) if ((tool.turnSince ?? at) < at) tool.turnSince = null;
+      const reply = { type: 'response', id: id as number, reply: { result: {} } } as const;
+      const source =
+        this.#kind === 'http-sse'
+          ? ({ stream: 'standalone' } as const)
+          : ({ stream: 'request', id } as const);
+      this.#server?.message(reply, source);
+    }
+  }
+
+  async pass(ms: number): Promise<void> {
+    const untilMs = this.clock.now() + ms;
+    if (this.#pings.some(({ sentMs }) => untilMs - sentMs >= PONG_MS)) this.pong();
+    await settle();
+    this.clock.advance(ms);
   }
 
   /** The server replies to a call of which no question waits. What its client was shown is closed out. */
@@ -209,10 +241,15 @@ class History {
   async finish(): Promise<void> {
     for (let turn = 0; turn < 3; turn += 1) {
       for (const tool of this.tools) if (tool.isRunning) await this.#answerAll(tool);
-      this.clock.advance(30_000);
+      await this.pass(0);
+      this.pong();
+      await this.pass(30_000);
       await settle();
     }
     for (let count = this.tools.length; count > 0; count -= 1) await this.end(0);
+    this.pong();
+    await this.pass(0);
+    await this.pass(0);
   }
 
   #leave(tool: Tool, asksForMs: number): void {
@@ -254,6 +291,11 @@ class History {
     this.#server = listener;
     return playedTransport({
       kind: this.#kind,
+      request: ({ id, method }) => {
+        if (method !== 'ping') return;
+        this.#messages += 1;
+        this.#pings.push({ id, at: this.#messages, sentMs: this.clock.now() });
+      },
       notify: async () => {
         if (!this.#takesCancellation) throw new Error('refused');
       },
@@ -325,12 +367,13 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
           history.lose(of),
     ),
   },
+  { weight: 3, arbitrary: fc.constant<Step>((history) => history.pong()) },
   {
     weight: 3,
-    arbitrary: fc.constantFrom(1, 100, 250, 1_000, 4_999, 20_000, 59_999, 60_000, 300_000).map(
+    arbitrary: fc.constantFrom(0, 1, 100, 250, 1_000, 4_999, 20_000, 59_999, 60_000, 300_000).map(
       (ms): Step =>
         (history) =>
-          history.clock.advance(ms),
+          history.pass(ms),
     ),
   },
 );
