@@ -65,6 +65,11 @@ export class UpstreamFailure extends Error {
     this.code = code;
     this.details = details;
   }
+
+  /** Returns the same failure with other details. */
+  with(details: Partial<UpstreamFailureDetails>): UpstreamFailure {
+    return new UpstreamFailure(this.code, this.message, { ...this.details, ...details });
+  }
 }
 
 const MAX_SAID_CHARACTERS = 160;
@@ -129,8 +134,8 @@ const BROKEN = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
 const TIMEOUTS = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
 /** Returns the failure for a request that was not sent, because what had to precede it failed. */
-export function beforeRequest({ code, message, details }: UpstreamFailure): UpstreamFailure {
-  return new UpstreamFailure(code, message, { ...details, mayHaveActed: false });
+export function beforeRequest(failure: UpstreamFailure): UpstreamFailure {
+  return failure.with({ mayHaveActed: false });
 }
 
 /** Describes a TLS error; `null` for another error. */

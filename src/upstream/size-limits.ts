@@ -43,6 +43,5 @@ export function tooLarge(what: string, exceeds: UpstreamLimit | null): UpstreamF
 
 /** Builds the failure of a call or request whose reply was discarded. The server has done with it, and the session goes on. */
 export function replyTooLarge(what: string, exceeds: UpstreamLimit): UpstreamFailure {
-  const { code, message, details } = tooLarge(what, exceeds);
-  return new UpstreamFailure(code, message, { ...details, isForReply: true, hasReplied: true });
+  return tooLarge(what, exceeds).with({ isForReply: true, hasReplied: true });
 }

@@ -2,7 +2,6 @@
 import { UNBOUNDED } from './size-limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import { randomId } from '../lib/crypto.ts';
-import type { JsonObject } from '../protocol/json.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 
@@ -15,7 +14,7 @@ import {
   type ServerOptions,
   type SessionRequest,
 } from './legacy-server.ts';
-import { Session } from './session/session.ts';
+import { Session, type SessionOptions } from './session/session.ts';
 import { logSession } from './session/session-log.ts';
 import { networkHint } from './transport/stdio/network-variables.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
@@ -128,8 +127,7 @@ export class StdioUpstream implements LegacyServer {
 
   async openSession(request: SessionRequest): Promise<Session> {
     const session = await this.#open(request);
-    const { log } = this.#options;
-    if (log !== undefined) logSession(session, log, this.#clock);
+    logSession(session, this.#options.log, this.#clock);
     return session;
   }
 
@@ -144,7 +142,7 @@ export class StdioUpstream implements LegacyServer {
 
   async #open(request: SessionRequest): Promise<Session> {
     const { process, gatewayInfo, headersTimeoutMs, pingIntervalMs } = this.#options;
-    const { onChange, log } = this.#options;
+    const { maxEventBytes, holdBytes, onChange, log } = this.#options;
     const owner = request.principalKey ?? '';
     this.#delays.check(owner);
     if (this.#processes.size >= process.maxProcesses) await this.#greeted;
@@ -156,10 +154,9 @@ export class StdioUpstream implements LegacyServer {
     const output = new ProcessOutput(process.env, this.#clock, (stream, line, dropped) =>
       log?.event('process.wrote', { session: name, stream, line, dropped }),
     );
-    const clientInfo: JsonObject = request.clientInfo ?? { ...gatewayInfo };
-    const options = {
+    const options: SessionOptions = {
       profile: request.profile,
-      clientInfo,
+      clientInfo: request.clientInfo ?? { ...gatewayInfo },
       headers: request.headers,
       knownRevision: this.#revision,
       requestTimeoutMs: headersTimeoutMs,
@@ -171,8 +168,30 @@ export class StdioUpstream implements LegacyServer {
       onChange,
       log,
     };
+    const connect = (listener: TransportListener) => {
+      const startedAtMs = this.#clock.elapsed();
+      const transport = new StdioTransport(listener, {
+        ...process,
+        env: this.#env,
+        maxLineBytes: maxEventBytes,
+        held: holdBytes?.() ?? UNBOUNDED,
+        maxUnreadMs: headersTimeoutMs,
+        maxAgeMs: MAX_PROCESS_AGE_MS,
+        output,
+        clock: this.#clock,
+        onStart: (pid) => log?.event('process.started', { session: name, pid }),
+        onEnd: ({ problem, isCrash, hasSpoken }) => {
+          this.#processes.delete(transport);
+          const livedMs = this.#clock.elapsed() - startedAtMs;
+          this.#delays.ended(owner, { problem, isCrash, hasSpoken, livedMs });
+          const ended = isCrash ? 'process.crashed' : 'process.ended';
+          log?.event(ended, { session: name, problem, dropped: output.dropped });
+        },
+      });
+      this.#processes.add(transport);
+      return transport;
+    };
     try {
-      const connect = (listener: TransportListener) => this.#connect(listener, owner, name, output);
       const session = await Session.open(connect, options, this.#clock);
       this.#revision = session.initializeResult.protocolVersion;
       return session;
@@ -187,35 +206,5 @@ export class StdioUpstream implements LegacyServer {
       const problem = `${message}${wrote}${this.#networkHint}${output.lastWords}`;
       throw new UpstreamFailure(code, problem, details);
     }
-  }
-
-  #connect(
-    listener: TransportListener,
-    owner: string,
-    session: string,
-    output: ProcessOutput,
-  ): StdioTransport {
-    const { headersTimeoutMs, maxEventBytes, holdBytes, log } = this.#options;
-    const startedAtMs = this.#clock.elapsed();
-    const transport = new StdioTransport(listener, {
-      ...this.#options.process,
-      env: this.#env,
-      maxLineBytes: maxEventBytes,
-      held: holdBytes?.() ?? UNBOUNDED,
-      maxUnreadMs: headersTimeoutMs,
-      maxAgeMs: MAX_PROCESS_AGE_MS,
-      output,
-      clock: this.#clock,
-      onStart: (pid) => log?.event('process.started', { session, pid }),
-      onEnd: ({ problem, isCrash, hasSpoken }) => {
-        this.#processes.delete(transport);
-        const livedMs = this.#clock.elapsed() - startedAtMs;
-        this.#delays.ended(owner, { problem, isCrash, hasSpoken, livedMs });
-        const name = isCrash ? 'process.crashed' : 'process.ended';
-        log?.event(name, { session, problem, dropped: output.dropped });
-      },
-    });
-    this.#processes.add(transport);
-    return transport;
   }
 }

@@ -153,14 +153,13 @@ export class Upstream extends GreetedServer implements LegacyServer {
   }
 
   async #openFor(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
-    const { log } = this.options;
     const open = () => this.open(kind, request);
     const session =
       TRAITS[kind].mayBroadcast && !this.hasOneSession
         ? await this.#broadcastProbe.openSession(open)
         : (this.#withoutHandshake(request) ?? (await open()));
     this.opened(kind, session);
-    if (log !== undefined) logSession(session, log, this.clock);
+    logSession(session, this.options.log, this.clock);
     return session;
   }
 

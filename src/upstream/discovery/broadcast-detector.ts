@@ -89,6 +89,10 @@ interface EndedCall {
 
 /** Detects servers that send messages to the wrong session. */
 export class BroadcastDetector {
+  /** Whether a resumed stream carried messages of another call. */
+  mixesStreams = false;
+  /** Whether the server cannot hold integers, so that strings are issued. */
+  usesTextIds = false;
   readonly hasSiblings: boolean;
   readonly #options: BroadcastDetectorOptions;
   /** Sessions by what their ids begin with: one entry for each session, not for each id. */
@@ -103,9 +107,7 @@ export class BroadcastDetector {
   readonly #tokens = new Map<UpstreamRequestId, SessionIds>();
   /** Calls that ended without a reply, the oldest first. */
   readonly #unfinished = new Map<UpstreamRequestId, EndedCall>();
-  #textIds = false;
   #broadcasts = false;
-  #mixesStreams = false;
   /** Whether other gateways use the server; their calls are not known here. */
   #hasOtherClients: boolean;
 
@@ -120,22 +122,12 @@ export class BroadcastDetector {
     return this.#broadcasts;
   }
 
-  /** True if a resumed stream carried messages of another call. */
-  get mixesStreams(): boolean {
-    return this.#mixesStreams;
-  }
-
   /** Issues an id for a request of this session. */
   issueId(session: SessionIds): UpstreamRequestId {
-    const id = this.#textIds ? session.nextText() : session.nextNumber();
+    const id = this.usesTextIds ? session.nextText() : session.nextNumber();
     const start = startOf(id);
     if (this.#issuers.get(start) !== session) this.#issuers.set(start, session);
     return id;
-  }
-
-  /** Issues strings from now on: the server cannot hold the integers. */
-  useTextIds(): void {
-    this.#textIds = true;
   }
 
   /** Moves the id of a call to the session that resumes it. */
@@ -193,10 +185,6 @@ export class BroadcastDetector {
     if (this.#broadcasts) return;
     this.#broadcasts = true;
     this.#options.log?.event('upstream.broadcasts', {});
-  }
-
-  reportMixedStreams(): void {
-    this.#mixesStreams = true;
   }
 
   /** Remembers that the session received the question. */

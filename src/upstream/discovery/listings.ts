@@ -47,28 +47,18 @@ const MAX_LINE_LENGTH = 200;
 
 /** Reads the lists of the declared capabilities concurrently. It does not throw. */
 export async function readListings(capabilities: JsonObject, list: List): Promise<Listings> {
-  const read = <Item>(
-    capability: string,
-    method: string,
-    member: string,
-    itemOf: (raw: JsonObject) => Item,
-  ): Promise<Listing<Item>> =>
-    objectMember(capabilities, capability) === undefined
-      ? Promise.resolve(notDeclared())
-      : readListing(list, method, member, itemOf);
+  const isDeclared = (name: string) => objectMember(capabilities, name) !== undefined;
+  const read = <Item>(method: string, member: string, itemOf: (raw: JsonObject) => Item) =>
+    isDeclared(method.split('/', 1)[0]!)
+      ? readListing(list, method, member, itemOf)
+      : { declared: false, items: [], truncated: false, problem: null };
   const [tools, prompts, resources, resourceTemplates] = await Promise.all([
-    read('tools', 'tools/list', 'tools', toolOf),
-    read('prompts', 'prompts/list', 'prompts', entryOf),
-    read('resources', 'resources/list', 'resources', (raw) => resourceOf(raw, 'uri')),
-    read('resources', 'resources/templates/list', 'resourceTemplates', (raw) =>
-      resourceOf(raw, 'uriTemplate'),
-    ),
+    read('tools/list', 'tools', toolOf),
+    read('prompts/list', 'prompts', entryOf),
+    read('resources/list', 'resources', (raw) => resourceOf(raw, 'uri')),
+    read('resources/templates/list', 'resourceTemplates', (raw) => resourceOf(raw, 'uriTemplate')),
   ]);
   return { tools, prompts, resources, resourceTemplates };
-}
-
-function notDeclared<Item>(): Listing<Item> {
-  return { declared: false, items: [], truncated: false, problem: null };
 }
 
 async function readListing<Item>(

@@ -46,7 +46,8 @@ export class BroadcastProbe {
       if (mayBeSeenElsewhere && !this.#detector.broadcasts) await this.#open(open);
       const session = await open();
       this.#others = [...this.#others, session];
-      await this.#checkReplies();
+      // The probe shows whether the replies that the new session received were broadcast.
+      if (this.isOpen && !this.#repliesSeparate) this.#repliesSeparate = await this.#ping();
       return session;
     } finally {
       this.#opening -= 1;
@@ -93,12 +94,6 @@ export class BroadcastProbe {
     this.#session ??= openSession().catch(() => null);
     const session = await this.#session;
     if (session?.dead !== false) this.#session = null;
-  }
-
-  /** Checks whether the replies that a new session received were broadcast. */
-  async #checkReplies(): Promise<void> {
-    if (!this.isOpen || this.#repliesSeparate) return;
-    this.#repliesSeparate = await this.#ping();
   }
 
   /** @returns true when all earlier broadcasts have arrived, false if that is not known */

@@ -85,7 +85,8 @@ export class OneSession {
     if (opening.isTrial && this.#isTrial) this.#found('refused');
     if (this.#cause !== null || !opening.isSecond) return;
     const broken = this.#hasBroken(opening);
-    const beside = broken ? besideOf(opening, others) : others;
+    // Those that were open when this one began to open, and those that are now.
+    const beside = broken ? [...opening.others, ...others] : others;
     if (beside.length === 0) return;
     if (broken && !(await this.#isAnyLeft(beside))) return this.#crashed();
     this.#hasHadTwo = true;
@@ -102,7 +103,7 @@ export class OneSession {
     }
     if (this.#isKnown || !opening.isSecond) return;
     if (this.#hasBroken(opening)) {
-      const beside = besideOf(opening, this.#others());
+      const beside = [...opening.others, ...this.#others()];
       if (beside.length > 0 && !(await this.#isAnyLeft(beside))) this.#crashed();
       return;
     }
@@ -164,9 +165,4 @@ export class OneSession {
   #others(): readonly Session[] {
     return this.#open.filter((session) => !session.dead);
   }
-}
-
-/** Returns the sessions that were open when this one began to open, and those that are now. */
-function besideOf({ others }: Opening, now: readonly Session[]): readonly Session[] {
-  return [...others, ...now];
 }

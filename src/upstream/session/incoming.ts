@@ -149,7 +149,7 @@ export class IncomingMessages implements TransportListener {
     if (message.id === id) session.initializeId = null;
     if (!isCutTo32Bits(id, message.id)) return message;
     session.initializeId = null;
-    session.detector.useTextIds();
+    session.detector.usesTextIds = true;
     return { ...message, id };
   }
 
@@ -225,7 +225,7 @@ export class IncomingMessages implements TransportListener {
     const session = this.#session;
     const check = stream.check(message, (id) => session.detector.isIssuedBy(id, session.identity));
     if (check.type === 'mixed') {
-      session.detector.reportMixedStreams();
+      session.detector.mixesStreams = true;
       session.transport.abandon(call.id);
       const failure = new UpstreamFailure('streams_mixed', check.problem, { mayHaveActed: true });
       session.loseCall(call.id, failure);

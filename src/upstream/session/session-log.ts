@@ -4,8 +4,9 @@ import type { RouteLog } from '../../ops/route-log.ts';
 import { TRAITS } from '../transport/traits.ts';
 import type { Session } from './session.ts';
 
-/** Logs the session, and its end. */
-export function logSession(session: Session, log: RouteLog, clock: Clock): void {
+/** Logs the session, and its end, where anybody reads that. */
+export function logSession(session: Session, log: RouteLog | undefined, clock: Clock): void {
+  if (log === undefined) return;
   const { protocolVersion: revision } = session.initializeResult;
   const { canPush: standalone } = session;
   const { kind: transport } = session.transport;

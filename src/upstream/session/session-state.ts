@@ -256,8 +256,7 @@ export class SessionState implements CallHost {
     if (call === null) return this.requests.settle(id, failure);
     this.noted(failure);
     // The server had taken the call, and may have worked on it.
-    const { code, message, details } = failure;
-    call.listener.lost(new UpstreamFailure(code, message, { ...details, mayHaveActed: true }));
+    call.listener.lost(failure.with({ mayHaveActed: true }));
   }
 
   sendProgress(params: JsonObject): void {

@@ -13,7 +13,7 @@ import {
   taskIdOf,
   withoutTaskId,
 } from '../../../protocol/task.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../../model/upstream-failure.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../../../model/upstream-failure.ts';
 import type { CallerHeaders } from '../../transport/transport.ts';
 import type {
   CreatedCallTask,
@@ -23,6 +23,7 @@ import type {
   RequestExchange,
   UnanswerableCause,
 } from '../call-exchange.ts';
+import type { Session } from '../session.ts';
 import { ToldStream } from './told-stream.ts';
 import { isTransient, TaskRequests } from './task-requests.ts';
 import {
@@ -31,7 +32,6 @@ import {
   type Stage,
   type TaskCallOptions,
   type TaskPoint,
-  type TaskSession,
   type ToolCallRequest,
 } from './task-stage.ts';
 
@@ -40,7 +40,7 @@ const LONG_LIFE_MS = 10_000;
 
 export class TaskCall implements CallExchange, ExchangeListener {
   readonly accepted: Promise<void>;
-  readonly #session: TaskSession;
+  readonly #session: Session;
   readonly #clock: Clock;
   readonly #listener: ExchangeListener;
   readonly #stream: ToldStream;
@@ -336,10 +336,8 @@ export class TaskCall implements CallExchange, ExchangeListener {
     if (this.#over.aborted) return;
     const isTask = this.#stage.name === 'following';
     this.#end();
-    const { code, message, details } = failure;
     // The server has the task, whatever became of this request.
-    const mayHaveActed = isTask || details.mayHaveActed;
-    this.#listener.lost(new UpstreamFailure(code, message, { ...details, mayHaveActed }));
+    this.#listener.lost(isTask ? failure.with({ mayHaveActed: true }) : failure);
   }
 
   #end(): void {

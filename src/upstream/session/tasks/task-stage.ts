@@ -26,22 +26,8 @@ export interface ToolCallRequest {
   readonly isSilent: boolean;
 }
 
-/** What a task call needs of its session. */
-export type TaskSession = Pick<
-  Session,
-  | 'call'
-  | 'createTask'
-  | 'followTask'
-  | 'resumeCall'
-  | 'join'
-  | 'forget'
-  | 'request'
-  | 'headers'
-  | 'dead'
->;
-
 export interface TaskCallOptions {
-  readonly session: TaskSession;
+  readonly session: Session;
   readonly clock: Clock;
   readonly listener: ExchangeListener;
 }
@@ -66,7 +52,7 @@ export interface Opened {
 
 /** Asks the server to run a tool as a task. */
 export function createTask(
-  session: TaskSession,
+  session: Session,
   { params, ttlMs: ttl }: ToolCallRequest,
   listener: ExchangeListener,
   headers: CallerHeaders,
