@@ -156,7 +156,7 @@ export class ModernEndpoint {
         response.writeHead(202).end();
         return true;
       case 'request': {
-        const origin = originOf(read.request.meta.forwarded, caller.headers);
+        const origin = originOf(read.request.forwardedMeta, caller.headers);
         const span = tracer === null ? null : startSpan(tracer, route.id, read.request, origin);
         const served = toEdgeRequest(read.request, caller, span?.context ?? origin.parent, span);
         const { rawHeaders } = request;
@@ -295,18 +295,9 @@ function toEdgeRequest(
   context: TraceContext | null,
   span: Span | null,
 ): EdgeRequest {
-  const { method, params, meta, inputResponses, beyond, requestState } = modern;
+  const { id: _id, accepts: _accepts, encode: _encode, ...content } = modern;
   return {
-    method,
-    params,
-    forwardedMeta: meta.forwarded,
-    profile: meta.profile,
-    clientInfo: meta.clientInfo,
-    logLevel: meta.logLevel,
-    progressToken: meta.progressToken,
-    inputResponses,
-    ...beyond,
-    requestState,
+    ...content,
     caller,
     ...(context !== null && { trace: traceIdOf(context) }),
     ...(span !== null && { span }),

@@ -2,7 +2,7 @@
  * Reads a request on the path of a dialect. The drafts keep the lifecycle of 2025-11-25: `initialize` is emulated, and
  * what it declares comes back in `Mcp-Session-Id`, sealed. A client can also send its capabilities in `_meta`.
  */
-import { InvalidMessage, unlessEmpty, type Codec } from '../../dialects/codec.ts';
+import { unlessEmpty, type Codec } from '../../dialects/codec.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Caller, CallReply } from '../../model/request.ts';
 import type { ClientRequestId } from '../../protocol/ids.ts';
@@ -13,7 +13,6 @@ import { legacyCapabilities, TASKS } from '../../protocol/translate/client-profi
 import { finalReply, type WireReply } from '../response-writer.ts';
 import { readHeader } from '../http/header-fields.ts';
 import {
-  checkHttp,
   checkMethodHeader,
   checkName,
   checkParams,
@@ -21,18 +20,16 @@ import {
   invalidParams,
   invalidRequest,
   modernRequest,
-  parseBody,
-  readId,
+  readMessage,
   readMethod,
   readRequestMeta,
   refused,
   RefusalError,
-  standardHeaders,
   valueOf,
   type RequestHeaders,
   type ModernRequest,
   type ReadRequest,
-  type StandardHeaders,
+  type WireMessage,
 } from './message.ts';
 import { isMethod, METHOD_NOT_FOUND, serviceOf, type MethodName } from './methods.ts';
 
@@ -53,15 +50,13 @@ export interface DialectPolicy {
 }
 
 /** A request to read, after the checks that need no session. */
-interface Reading {
+interface Reading extends WireMessage {
   readonly http: RequestHeaders;
-  readonly headers: StandardHeaders;
   readonly caller: Caller;
   readonly policy: DialectPolicy;
   readonly id: ClientRequestId;
   readonly method: string;
   readonly params: JsonObject;
-  readonly accepts: ModernRequest['accepts'];
 }
 
 /** Reads the body and headers of one POST. Never throws. */
@@ -71,30 +66,30 @@ export function readDialectRequest(
   caller: Caller,
   policy: DialectPolicy,
 ): ReadRequest {
-  let id: ClientRequestId | null = null;
-  try {
-    const accepted = checkHttp(http);
-    const body = parseBody(bytes);
-    id = readId(body);
+  const { codec } = policy;
+  // Each dialect has its own members for that.
+  const mayGoOn = () => true;
+  return readMessage(http, bytes, mayGoOn, ({ body, id, accepts, headers }) => {
     if (!isJsonObject(body)) throw invalidRequest('the body must be one JSON-RPC message');
-    const message = policy.codec.withMethod?.(body) ?? body;
-    const read = readMethod(message, id);
+    const read = readMethod(codec.withMethod?.(body) ?? body, id);
     if (read === null || id === null) return { type: 'notification' };
-    const accepts = policy.codec.streams ? accepted : 'json';
-    const headers = standardHeaders(http);
-    const reading: Reading = { http, headers, caller, policy, id, ...read, accepts };
+    const accepted = codec.streams ? accepts : 'json';
+    const reading: Reading = {
+      http,
+      headers,
+      caller,
+      policy,
+      id,
+      body,
+      ...read,
+      accepts: accepted,
+    };
     if (headers.method.type !== 'absent') checkMethodHeader(headers, read.method);
     if (read.method === 'ping') return { type: 'known', id, result: {} };
     const request =
       read.method === 'initialize' ? readInitialize(reading) : readCall(reading, body);
     return { type: 'request', request };
-  } catch (error) {
-    if (error instanceof InvalidMessage) {
-      return { type: 'refused', refusal: { ...invalidParams(200, error.message).refusal, id } };
-    }
-    if (!(error instanceof RefusalError)) throw error;
-    return { type: 'refused', refusal: { ...error.refusal, id } };
-  }
+  });
 }
 
 /** Answers `initialize` from what is known of the server, as `server/discover` is answered. */
@@ -125,7 +120,7 @@ function readInitialize({ caller, policy, id, params }: Reading): ModernRequest 
           headers: { 'mcp-session-id': sessionId },
         };
   const method = 'server/discover';
-  return modernRequest({ id, method, params: {}, meta, accepts: 'json', encode });
+  return modernRequest({ id, method, params: {}, ...meta, accepts: 'json', encode });
 }
 
 /** Reads a request that is served as one of the final revision. */
@@ -149,7 +144,7 @@ function readCall(reading: Reading, body: JsonObject): ModernRequest {
   const hasTasks = codec.hasTasks && policy.offersTasks;
   const shown = (result: JsonObject) =>
     method === 'tools/list' && hasTasks ? withTaskSupport(result) : result;
-  return modernRequest({ ...request, id, method, meta, accepts, encode });
+  return modernRequest({ id, method, params, ...meta, ...beyond, accepts, encode });
 }
 
 /** Returns the `_meta` of a request. What it does not declare comes from the session. */

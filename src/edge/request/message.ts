@@ -8,12 +8,13 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../../protocol/json.ts';
-import type { BeyondFinal } from '../../dialects/codec.ts';
+import { InvalidMessage } from '../../dialects/codec.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
-import type { CallReply } from '../../model/request.ts';
-import { isProgressToken, LOG_LEVELS, Meta, type ProgressToken } from '../../protocol/meta.ts';
+import type { MayHaveActed } from '../../model/failures.ts';
+import type { CallReply, EdgeRequest } from '../../model/request.ts';
+import { isProgressToken, LOG_LEVELS, Meta } from '../../protocol/meta.ts';
 import { withoutReserved } from '../../protocol/translate/cleaning.ts';
-import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
+import { readProfile } from '../../protocol/translate/client-profile.ts';
 import {
   decodeHeaderValue,
   isJsonMediaType,
@@ -26,25 +27,16 @@ import type { Refusal, UnnamedRefusal, WireReply } from '../response-writer.ts';
 import { readJsonBody } from './body.ts';
 import { nameMemberOf, paramsProblem, type MethodName } from './methods.ts';
 
-export interface RequestMeta {
-  readonly profile: ClientProfile;
-  /** `name`, `version` and `title`, for display upstream and in logs. No decision depends on it. */
-  readonly clientInfo: JsonObject | null;
-  readonly logLevel: string | null;
-  readonly progressToken: ProgressToken | null;
-  /** The members that go upstream with the request: trace context and vendor keys. */
-  readonly forwarded: JsonObject;
-}
+/** What is read from `_meta`. */
+export type RequestMeta = Pick<
+  EdgeRequest,
+  'profile' | 'clientInfo' | 'logLevel' | 'progressToken' | 'forwardedMeta'
+>;
 
-export interface ModernRequest {
+/** A request of a caller that is still to be added, and how its wire has the response. */
+export interface ModernRequest extends Omit<EdgeRequest, 'method' | 'caller'> {
   readonly id: ClientRequestId;
   readonly method: MethodName;
-  readonly params: JsonObject;
-  readonly meta: RequestMeta;
-  readonly inputResponses: JsonObject | null;
-  /** What only a dialect can ask for. */
-  readonly beyond?: BeyondFinal;
-  readonly requestState: string | null;
   readonly accepts: Exclude<Accepts, 'none'>;
   /** Writes its reply as its wire has it. */
   readonly encode: (reply: CallReply) => WireReply;
@@ -66,10 +58,13 @@ export type ReadRequest =
 /** Thrown by a step that fails, and caught by the reader of the wire. */
 export class RefusalError extends Error {
   readonly refusal: UnnamedRefusal;
+  readonly isLegacy: boolean;
 
-  constructor(refusal: UnnamedRefusal) {
+  /** @param isLegacy whether it is of a legacy request, since legacy clients are not served */
+  constructor(refusal: UnnamedRefusal, isLegacy = false) {
     super(refusal.error.message);
     this.refusal = refusal;
+    this.isLegacy = isLegacy;
   }
 }
 
@@ -82,8 +77,43 @@ export interface StandardHeaders {
   readonly name: HeaderField;
 }
 
+/** A message whose HTTP and JSON are sound. */
+export interface WireMessage {
+  readonly body: JsonValue;
+  readonly id: ClientRequestId | null;
+  readonly accepts: ModernRequest['accepts'];
+  readonly headers: StandardHeaders;
+}
+
+/**
+ * Reads the body and headers of one POST. Never throws.
+ * @param goesOn tells whether the message goes on with a call that has begun
+ * @param read reads the rest, as the wire has it
+ */
+export function readMessage(
+  http: RequestHeaders,
+  bytes: Uint8Array,
+  goesOn: (body: JsonValue) => boolean,
+  read: (message: WireMessage) => ReadRequest,
+): ReadRequest {
+  let id: ClientRequestId | null = null;
+  let mayHaveActed: MayHaveActed = 'unknown';
+  try {
+    const accepts = checkHttp(http);
+    const body = parseBody(bytes);
+    id = readId(body);
+    if (!goesOn(body)) mayHaveActed = 'no';
+    return read({ body, id, accepts, headers: standardHeaders(http) });
+  } catch (error) {
+    const refused = error instanceof InvalidMessage ? invalidParams(200, error.message) : error;
+    if (!(refused instanceof RefusalError)) throw error;
+    const { refusal, isLegacy } = refused;
+    return { type: 'refused', refusal: { mayHaveActed, ...refusal, id }, isLegacy };
+  }
+}
+
 /** Checks the headers that concern the form of the body and of the response. */
-export function checkHttp({ headers }: RequestHeaders): Exclude<Accepts, 'none'> {
+function checkHttp({ headers }: RequestHeaders): Exclude<Accepts, 'none'> {
   if (!isJsonMediaType(headers['content-type'])) {
     throw refused(415, ErrorCode.invalidRequest, 'Content-Type must be application/json');
   }
@@ -99,7 +129,7 @@ export function checkHttp({ headers }: RequestHeaders): Exclude<Accepts, 'none'>
 }
 
 /** Parses a body within the limits. */
-export function parseBody(bytes: Uint8Array): JsonValue {
+function parseBody(bytes: Uint8Array): JsonValue {
   const body = readJsonBody(bytes);
   switch (body.type) {
     case 'json':
@@ -112,7 +142,7 @@ export function parseBody(bytes: Uint8Array): JsonValue {
 }
 
 /** Reads the id that a refusal repeats, if there is one. */
-export function readId(body: JsonValue): ClientRequestId | null {
+function readId(body: JsonValue): ClientRequestId | null {
   const id = isJsonObject(body) ? body['id'] : undefined;
   return typeof id === 'string' || isJsonInteger(id) ? clientRequestId(id) : null;
 }
@@ -169,7 +199,7 @@ export function readRequestMeta(meta: JsonObject, httpStatus: 200 | 400): Reques
     clientInfo,
     logLevel: logLevel ?? null,
     progressToken: progressToken ?? null,
-    forwarded: withoutReserved(meta),
+    forwardedMeta: withoutReserved(meta),
   };
 }
 
@@ -222,7 +252,7 @@ export function checkParams(
 const STANDARD_HEADERS = ['mcp-protocol-version', 'mcp-method', 'mcp-name'];
 
 /** Finds the headers of the transport. */
-export function standardHeaders({ rawHeaders }: RequestHeaders): StandardHeaders {
+function standardHeaders({ rawHeaders }: RequestHeaders): StandardHeaders {
   const [version, method, name] = readHeaders(rawHeaders, STANDARD_HEADERS);
   return { version: version!, method: method!, name: name! };
 }

@@ -18,73 +18,6 @@ import type { UnnamedRefusal } from '../response-writer.ts';
  */
 export type Service = 'discover' | 'interactive' | 'forward' | 'listen' | 'task';
 
-interface Method {
-  readonly service: Service;
-  /** The server capability that the method belongs to. */
-  readonly capability: string | null;
-  /** The member of the params that `Mcp-Name` repeats. */
-  readonly nameMember: 'name' | 'uri' | 'taskId' | null;
-}
-
-const METHODS = {
-  'server/discover': { service: 'discover', capability: null, nameMember: null },
-  'tools/list': { service: 'forward', capability: 'tools', nameMember: null },
-  'tools/call': { service: 'interactive', capability: 'tools', nameMember: 'name' },
-  'prompts/list': { service: 'forward', capability: 'prompts', nameMember: null },
-  'prompts/get': { service: 'interactive', capability: 'prompts', nameMember: 'name' },
-  'resources/list': { service: 'forward', capability: 'resources', nameMember: null },
-  'resources/templates/list': { service: 'forward', capability: 'resources', nameMember: null },
-  'resources/read': { service: 'interactive', capability: 'resources', nameMember: 'uri' },
-  'completion/complete': { service: 'forward', capability: 'completions', nameMember: null },
-  'subscriptions/listen': { service: 'listen', capability: null, nameMember: null },
-  'tasks/get': { service: 'task', capability: 'tools', nameMember: 'taskId' },
-  'tasks/update': { service: 'task', capability: 'tools', nameMember: 'taskId' },
-  'tasks/cancel': { service: 'task', capability: 'tools', nameMember: 'taskId' },
-} as const satisfies Readonly<Record<string, Method>>;
-
-/** A method of the modern revision. */
-export type MethodName = keyof typeof METHODS;
-
-/** Returns true if the modern revision has the method. */
-export function isMethod(method: string): method is MethodName {
-  return Object.hasOwn(METHODS, method);
-}
-
-/** Returns how a method is served. */
-export function serviceOf(method: MethodName): Service {
-  return METHODS[method].service;
-}
-
-/** Returns the member of the params that `Mcp-Name` repeats (streamable-http, "Standard Request Headers"). */
-export function nameMemberOf(method: MethodName): Method['nameMember'] {
-  return METHODS[method].nameMember;
-}
-
-/** Returns true if an `InputRequiredResult` can be the result (MRTR, "Supported Requests"). */
-export function canRequireInput(method: MethodName): boolean {
-  return serviceOf(method) === 'interactive';
-}
-
-/**
- * Refuses a method if the server does not have its capability.
- * @param capabilities of the server; `null` if they are not known, and the server has to be asked
- * @returns the refusal, or `null` if the method can be served
- */
-export function methodGate(
-  method: MethodName,
-  capabilities: JsonObject | null,
-): UnnamedRefusal | null {
-  const { capability } = METHODS[method];
-  if (capability === null || capabilities === null) return null;
-  return objectMember(capabilities, capability) === undefined ? METHOD_NOT_FOUND : null;
-}
-
-/** The error for an unknown or not offered method: 404 (streamable-http, "Protocol Version Header"). */
-export const METHOD_NOT_FOUND: UnnamedRefusal = {
-  httpStatus: 404,
-  error: { code: ErrorCode.methodNotFound, message: 'Method not found' },
-};
-
 type MemberCheck = (value: JsonValue | undefined) => string | null;
 /** The members that are checked. Others pass. */
 type ParamsShape = Readonly<Record<string, MemberCheck>>;
@@ -109,20 +42,79 @@ function isListOfStrings(value: JsonValue): boolean {
 
 const list = { cursor: optionalString };
 const target = { name: string, arguments: optionalObject };
-const SHAPES: Readonly<Record<MethodName, ParamsShape>> = {
-  'server/discover': {},
-  'tools/list': list,
-  'tools/call': target,
-  'prompts/list': list,
-  'prompts/get': target,
-  'resources/list': list,
-  'resources/templates/list': list,
-  'resources/read': { uri: string },
-  'completion/complete': { ref: object, argument: object, context: optionalObject },
-  'subscriptions/listen': { notifications: notificationFilter },
-  'tasks/get': { taskId: string },
-  'tasks/update': { taskId: string, inputResponses: object },
-  'tasks/cancel': { taskId: string },
+const resource = { uri: string };
+const completion = { ref: object, argument: object, context: optionalObject };
+const listener = { notifications: notificationFilter };
+const task = { taskId: string };
+const update = { taskId: string, inputResponses: object };
+
+interface Method {
+  readonly service: Service;
+  /** The server capability that the method belongs to, if there is one. */
+  readonly needs?: string;
+  /** The member of the params that `Mcp-Name` repeats, if it repeats one. */
+  readonly named?: 'name' | 'uri' | 'taskId';
+  readonly params: ParamsShape;
+}
+
+const METHODS = {
+  'server/discover': { service: 'discover', params: {} },
+  'tools/list': { service: 'forward', needs: 'tools', params: list },
+  'tools/call': { service: 'interactive', needs: 'tools', named: 'name', params: target },
+  'prompts/list': { service: 'forward', needs: 'prompts', params: list },
+  'prompts/get': { service: 'interactive', needs: 'prompts', named: 'name', params: target },
+  'resources/list': { service: 'forward', needs: 'resources', params: list },
+  'resources/templates/list': { service: 'forward', needs: 'resources', params: list },
+  'resources/read': { service: 'interactive', needs: 'resources', named: 'uri', params: resource },
+  'completion/complete': { service: 'forward', needs: 'completions', params: completion },
+  'subscriptions/listen': { service: 'listen', params: listener },
+  'tasks/get': { service: 'task', needs: 'tools', named: 'taskId', params: task },
+  'tasks/update': { service: 'task', needs: 'tools', named: 'taskId', params: update },
+  'tasks/cancel': { service: 'task', needs: 'tools', named: 'taskId', params: task },
+} as const satisfies Readonly<Record<string, Method>>;
+
+/** A method of the modern revision. */
+export type MethodName = keyof typeof METHODS;
+
+/** Returns true if the modern revision has the method. */
+export function isMethod(method: string): method is MethodName {
+  return Object.hasOwn(METHODS, method);
+}
+
+/** Returns how a method is served. */
+export function serviceOf(method: MethodName): Service {
+  return METHODS[method].service;
+}
+
+/** Returns the member of the params that `Mcp-Name` repeats (streamable-http, "Standard Request Headers"). */
+export function nameMemberOf(method: MethodName): NonNullable<Method['named']> | null {
+  const { named }: Method = METHODS[method];
+  return named ?? null;
+}
+
+/** Returns true if an `InputRequiredResult` can be the result (MRTR, "Supported Requests"). */
+export function canRequireInput(method: MethodName): boolean {
+  return serviceOf(method) === 'interactive';
+}
+
+/**
+ * Refuses a method if the server does not have its capability.
+ * @param capabilities of the server; `null` if they are not known, and the server has to be asked
+ * @returns the refusal, or `null` if the method can be served
+ */
+export function methodGate(
+  method: MethodName,
+  capabilities: JsonObject | null,
+): UnnamedRefusal | null {
+  const { needs }: Method = METHODS[method];
+  if (needs === undefined || capabilities === null) return null;
+  return objectMember(capabilities, needs) === undefined ? METHOD_NOT_FOUND : null;
+}
+
+/** The error for an unknown or not offered method: 404 (streamable-http, "Protocol Version Header"). */
+export const METHOD_NOT_FOUND: UnnamedRefusal = {
+  httpStatus: 404,
+  error: { code: ErrorCode.methodNotFound, message: 'Method not found' },
 };
 
 /**
@@ -130,7 +122,7 @@ const SHAPES: Readonly<Record<MethodName, ParamsShape>> = {
  * @returns the member and what it must be, or `null`
  */
 export function paramsProblem(method: MethodName, params: JsonObject): string | null {
-  const shape = SHAPES[method];
+  const shape: ParamsShape = METHODS[method].params;
   for (const member in shape) {
     const problem = shape[member]!(params[member]);
     if (problem !== null) return `params.${member} ${problem}`;

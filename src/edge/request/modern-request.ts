@@ -2,19 +2,16 @@
  * Reads and checks a modern request, step by step in a fixed order. The first step that fails decides the
  * refusal. The request that comes out agrees with its headers and has a known shape.
  */
-import type { ClientRequestId } from '../../protocol/ids.ts';
 import {
   isJsonObject,
   objectMember,
   type JsonObject,
   type JsonValue,
 } from '../../protocol/json.ts';
-import type { MayHaveActed } from '../../model/failures.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
 import { finalReply, LEGACY_ADVICE, type UnnamedRefusal } from '../response-writer.ts';
 import {
-  checkHttp,
   checkMethodHeader,
   checkName,
   checkParams,
@@ -22,19 +19,16 @@ import {
   invalidParams,
   invalidRequest,
   modernRequest,
-  parseBody,
-  readId,
+  readMessage,
   readMethod,
   readRequestMeta,
   refused,
   RefusalError,
-  standardHeaders,
   valueOf,
   type RequestHeaders,
-  type ModernRequest,
   type ReadRequest,
   type RequestMeta,
-  type StandardHeaders,
+  type WireMessage,
 } from './message.ts';
 import { isMethod, METHOD_NOT_FOUND } from './methods.ts';
 
@@ -44,37 +38,24 @@ export function readModernRequest(
   bytes: Uint8Array,
   policy: EraPolicy,
 ): ReadRequest {
-  let id: ClientRequestId | null = null;
-  let mayHaveActed: MayHaveActed = 'unknown';
-  try {
-    const accepts = checkHttp(http);
-    const body = parseBody(bytes);
-    id = readId(body);
-    if (!hasState(body)) mayHaveActed = 'no';
-    const standard = standardHeaders(http);
-    const version = valueOf(standard.version, 'MCP-Protocol-Version');
-    const era = eraOf(body, version, policy);
+  return readMessage(http, bytes, hasState, (read) => {
+    const version = valueOf(read.headers.version, 'MCP-Protocol-Version');
+    const era = eraOf(read.body, version, policy);
     switch (era.type) {
       case 'legacy':
         return { type: 'legacy' };
       case 'dropped':
         return { type: 'notification' };
       case 'modern':
-        return readModernMessage(standard, era.message, id, version, accepts, policy);
+        return readModernMessage(read, era.message, version, policy);
     }
-  } catch (error) {
-    if (!(error instanceof RefusalError)) throw error;
-    const isLegacy = error instanceof LegacyRefusal;
-    return { type: 'refused', refusal: { mayHaveActed, ...error.refusal, id }, isLegacy };
-  }
+  });
 }
 
 function readModernMessage(
-  headers: StandardHeaders,
+  { id, headers, accepts }: WireMessage,
   message: JsonObject,
-  id: ClientRequestId | null,
   version: string | null,
-  accepts: ModernRequest['accepts'],
   policy: EraPolicy,
 ): ReadRequest {
   const read = readMethod(message, id);
@@ -85,7 +66,7 @@ function readModernMessage(
   if (!isMethod(method)) throw new RefusalError(METHOD_NOT_FOUND);
   checkName(headers, method, params);
   checkParams(method, params, meta);
-  const request = modernRequest({ id, method, params, meta, accepts, encode: finalReply });
+  const request = modernRequest({ id, method, params, ...meta, accepts, encode: finalReply });
   return { type: 'request', request };
 }
 
@@ -114,9 +95,6 @@ type Era =
   | { readonly type: 'legacy' }
   /** A legacy notification while legacy clients are not served. It needs no reply. */
   | { readonly type: 'dropped' };
-
-/** Thrown for a legacy request while legacy clients are not served. */
-class LegacyRefusal extends RefusalError {}
 
 export interface EraPolicy {
   readonly legacyClients: 'pass-through' | 'reject';
@@ -175,12 +153,13 @@ function eraOfRequestWithoutClaim(
   if (versionHeader === null && !initialize) {
     const code = ErrorCode.headerMismatch;
     const message = `The MCP-Protocol-Version header is missing; supported: ${supported.join(', ')}`;
-    throw new LegacyRefusal({ httpStatus: 400, error: { code, message, data: { supported } } });
+    const error = { code, message, data: { supported } };
+    throw new RefusalError({ httpStatus: 400, error }, true);
   }
   const { protocolVersion } = objectMember(body, 'params') ?? {};
   const version = initialize ? protocolVersion : versionHeader;
   const requested = typeof version === 'string' ? version : '';
-  throw new LegacyRefusal(unsupportedVersion(supported, requested));
+  throw new RefusalError(unsupportedVersion(supported, requested), true);
 }
 
 function unsupportedVersion(supported: readonly string[], requested: string): UnnamedRefusal {

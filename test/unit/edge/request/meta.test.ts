@@ -37,7 +37,7 @@ test('capabilities alone are enough (basic/index, "Per-request protocol fields")
     clientInfo: null,
     logLevel: null,
     progressToken: null,
-    forwarded: {},
+    forwardedMeta: {},
   });
 });
 
@@ -86,7 +86,7 @@ test.each([0, -1, 'a', ''])('the progress token %j is kept with its type', (prog
 test('trace context and vendor members go on, whatever they are', () => {
   fc.assert(
     fc.property(unknownMeta, (meta) => {
-      expect(read(meta).forwarded).toEqual(meta);
+      expect(read(meta).forwardedMeta).toEqual(meta);
     }),
   );
 });
@@ -94,7 +94,7 @@ test('trace context and vendor members go on, whatever they are', () => {
 // Rules envelope-3, requests-3.
 test('no reserved member goes on: a client must not inject a legacy task', () => {
   const forged = { [`${PREFIX}related-task`]: { taskId: 't' }, 'com.mcp/a': 1, progressToken: 1 };
-  expect(read({ ...forged, 'com.example/a': 1 }).forwarded).toEqual({ 'com.example/a': 1 });
+  expect(read({ ...forged, 'com.example/a': 1 }).forwardedMeta).toEqual({ 'com.example/a': 1 });
 });
 
 test('no malformed input makes it throw', () => {

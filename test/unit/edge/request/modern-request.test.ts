@@ -87,12 +87,10 @@ describe('a request that passes', () => {
       id: 7,
       method: 'tools/call',
       params: { name: 'n', arguments: { a: 1 } },
-      meta: {
-        clientInfo: { name: 'c', version: '1' },
-        progressToken: 5,
-        logLevel: null,
-        forwarded: { traceparent: 't' },
-      },
+      clientInfo: { name: 'c', version: '1' },
+      progressToken: 5,
+      logLevel: null,
+      forwardedMeta: { traceparent: 't' },
       inputResponses: null,
       requestState: null,
       accepts: 'both',
@@ -111,7 +109,7 @@ describe('a request that passes', () => {
 
   // Rule validation-12.
   test('needs no clientInfo (basic/index, "Per-request protocol fields")', () => {
-    expect(accepted().meta.clientInfo).toBeNull();
+    expect(accepted().clientInfo).toBeNull();
   });
 
   // Rule eras-10 (streamable-http, "Earlier Streamable HTTP Revisions"): `Mcp-Session-Id` and `Last-Event-ID`
