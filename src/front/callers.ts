@@ -5,44 +5,28 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { exchangeRefusalOf, refusalOf } from '../identity/challenge.ts';
-import { callerOf, type IdentityVerdict } from '../identity/identity.ts';
+import type { Config } from '../config/schema.ts';
+import type { EdgeRoute } from '../edge/options.ts';
+import { callerOf, type CallerOptions, type IdentityVerdict } from '../identity/identity.ts';
 import { LOCAL_USER_KEY, type Caller, type CallerRefusal } from '../model/request.ts';
 import { resourceOf } from './own-metadata.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { isLoopbackHost } from '../lib/http.ts';
 
-export interface RouteCallers {
-  /** Never rejects. */
-  readonly identify: (
-    request: IncomingMessage,
-  ) => Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
-  /** See `Identity.untilRefused`. */
-  readonly untilRefused: (request: IncomingMessage, end: () => void) => () => void;
-  /** @returns `null` if the caller is known */
-  readonly refusalOf: (request: IncomingMessage) => Promise<CallerRefusal | null>;
-}
-
 /**
  * Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart.
  * @param path on which they come: that of the route, or of one of its dialects
  */
-export function callersOf(
-  { config: { id, path: routePath, upstream, sessions }, tokenExchange }: Route,
-  { config, identity, log }: PublicServices,
-  path = routePath,
-): RouteCallers {
-  const { edge, listen } = config;
-  const { credentialHeaders } = config.identity;
-  const { authorization, forwardHeaders } = upstream;
-  const conversationHeader = sessions.key.header;
-  const options = { credentialHeaders, authorization, forwardHeaders, conversationHeader };
+export function callersOf(route: Route, { config, identity, log }: PublicServices, path?: string) {
+  const { config: settings, tokenExchange } = route;
+  const options = callerOptionsOf(route, config);
   const challenge = {
-    metadataUrl: resourceOf(config, path)?.metadataUrl ?? null,
+    metadataUrl: resourceOf(config, path ?? settings.path)?.metadataUrl ?? null,
     requiredScopes: config.identity.source === 'jwt' ? config.identity.requiredScopes : [],
   };
-  const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });
-  let isCostLogged = sessions.scope !== null;
+  const whyNotLocal = localUserCheck({ ...config.edge, listenHost: config.listen.host });
+  let isCostLogged = settings.sessions.scope !== null;
   const judge = (request: IncomingMessage, verdict: IdentityVerdict): Caller | CallerRefusal => {
     if (verdict.kind !== 'known') return refusalOf(verdict, challenge);
     const address = identity.addressOf(request);
@@ -53,7 +37,7 @@ export function callersOf(
     if (caller.kind !== 'anonymous') return caller;
     const reason = whyNotLocal(request);
     if (reason === null) return asLocalUser(caller);
-    if (!isCostLogged) log.event('session.not_reused', { route: id, reason });
+    if (!isCostLogged) log.event('session.not_reused', { route: settings.id, reason });
     isCostLogged = true;
     return caller;
   };
@@ -63,12 +47,13 @@ export function callersOf(
     return kind === 'token' ? null : exchangeRefusalOf(kind, challenge);
   };
   return {
-    untilRefused: (request, end) => identity.untilRefused(request, end),
-    refusalOf: async (request) => {
+    /** @returns `null` if the caller is known */
+    refusalOf: async (request: IncomingMessage): Promise<CallerRefusal | null> => {
       const verdict = await identity.identify(request);
       return verdict.kind === 'known' ? exchanged(request) : refusalOf(verdict, challenge);
     },
-    identify: (request) => {
+    /** Never rejects. */
+    identify: (request: IncomingMessage): ReturnType<EdgeRoute['identify']> => {
       const verdict = identity.identify(request);
       if (!(verdict instanceof Promise)) return judge(request, verdict);
       return verdict.then(async (known) => {
@@ -80,6 +65,16 @@ export function callersOf(
       });
     },
   };
+}
+
+/** Returns what tells the callers of a route apart, and which of their headers go to its server. */
+export function callerOptionsOf(
+  { config: { upstream, sessions } }: Route,
+  { identity: { credentialHeaders } }: Config,
+): CallerOptions {
+  const { authorization, forwardHeaders } = upstream;
+  const conversationHeader = sessions.key.header;
+  return { credentialHeaders, authorization, forwardHeaders, conversationHeader };
 }
 
 /** Returns an anonymous caller as the local user. Its pointers are those of any anonymous caller. */

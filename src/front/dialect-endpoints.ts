@@ -6,8 +6,12 @@ import { DIALECTS, type DialectName } from '../dialects/dialects.ts';
 import { ModernEndpoint } from '../edge/edge.ts';
 import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
 import { refuse } from '../edge/response-writer.ts';
-import { readDialectRequest, type DialectPolicy } from '../edge/request/dialect-request.ts';
-import { type Caller, jsonObject } from '../model/request.ts';
+import {
+  dialectSession,
+  readDialectRequest,
+  type DialectPolicy,
+} from '../edge/request/dialect-request.ts';
+import type { Caller } from '../model/request.ts';
 import { parseJson } from '../protocol/json.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { serveDraftTaskMethod } from '../tasks/methods.ts';
@@ -18,12 +22,7 @@ import type { PublicServices, SharedServices } from '../routes/shared-services.t
 /** How long a client can use what it declared, in ms. After that it is told to initialize again. */
 const TTL_MS = 7 * 24 * 3_600_000;
 
-const sealedSession = z.strictObject({
-  protocolVersion: z.string(),
-  capabilities: jsonObject,
-  clientInfo: jsonObject.nullable(),
-  expiresAtMs: z.number(),
-});
+const sealedSession = dialectSession.extend({ expiresAtMs: z.number() });
 
 /**
  * Creates the endpoints of a route's dialects.
@@ -42,18 +41,13 @@ export function dialectEndpoints(
   const tasks = route.tasks?.takesAnyCall === true ? route.tasks : null;
   return dialectPaths(route.config).map(([name, path]) => {
     const { codec } = DIALECTS[name];
-    const offersTasks = tasks !== null;
-    const policy = {
-      codec,
-      offersTasks,
-      ...dialectSessions(route.config.id, name, shared),
-    };
-    const callers = callersOf(route, shared, path);
+    const sessions = dialectSessions(route.config.id, name, shared);
+    const policy = { codec, offersTasks: tasks !== null, ...sessions };
     const endpoint = new ModernEndpoint(
       {
         ...edge,
         path,
-        identify: callers.identify,
+        identify: callersOf(route, shared, path).identify,
         parameterHeaders: () => null,
         task: tasks && ((request, waiter) => serveDraftTaskMethod(tasks, request, waiter)),
         // The reader finds nothing legacy here, so the server is modern.

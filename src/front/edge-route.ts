@@ -15,7 +15,7 @@ import type { PassThrough } from './passthrough/passthrough.ts';
 import { loggedTarget } from '../ops/tracing.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { objectMember } from '../protocol/json.ts';
-import type { RouteCallers } from './callers.ts';
+import { callersOf } from './callers.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
 import { legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
@@ -30,16 +30,17 @@ const MAX_BUFFERED_BYTES = 256 * 1024;
 /** Connects the modern edge with what serves the requests of a route. */
 export function edgeRoute(
   route: Route,
-  callers: RouteCallers,
-  { clock, openResponses, pendingRequests: pending }: PublicServices,
+  shared: PublicServices,
   passThrough: PassThrough,
 ): EdgeRoute {
+  const { clock, identity, openResponses, pendingRequests: pending } = shared;
   const { id, path } = route.config;
   const { tasks } = route;
   const { upstream } = route.server;
   return {
     id,
     path,
+    identify: callersOf(route, shared).identify,
     isModern: ({ headers }, method) => {
       upstream.askAgain(headers);
       const known = upstream.knownKind;
@@ -55,7 +56,6 @@ export function edgeRoute(
       const kind = await upstream.greet(headers).catch(() => null);
       return kind !== null && kind !== 'modern';
     },
-    identify: callers.identify,
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => {
@@ -77,7 +77,7 @@ export function edgeRoute(
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
     listen: (request, id, waiter, http) =>
       whenAdmitted(route.admission, request, waiter.closed, () =>
-        route.subscriptions.listen(request, id, waiter, (end) => callers.untilRefused(http, end)),
+        route.subscriptions.listen(request, id, waiter, (end) => identity.untilRefused(http, end)),
       ),
     passThrough,
   };

@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyRequest } from 'fastify';
 import { sleep } from '../lib/clock.ts';
 import { callerOf } from '../identity/identity.ts';
+import { callerOptionsOf } from './callers.ts';
 import type { Config } from '../config/schema.ts';
 import type { Caller } from '../model/request.ts';
 import type { RequestHeaderRules } from './passthrough/request.ts';
@@ -43,6 +44,15 @@ export function callerHeadersOf(
   return [...ofProxy, ...identity.credentialHeaders, ...ofRoutes];
 }
 
+/** Returns what becomes of the headers of a request for the server of a route. */
+export function headerRules(
+  { config: { upstream }, tokenExchange }: HttpRoute,
+  { raw }: FastifyRequest,
+): RequestHeaderRules {
+  const headers = { ...upstream.headers, ...tokenExchange?.headersOf(raw) };
+  return { headers, authorization: upstream.authorization };
+}
+
 /**
  * Decides about the headers of a request for another path. The operator's headers are credentials for MCP: they
  * are sent only to the paths that the server named for messages (2024-11-05 transports, "HTTP with SSE").
@@ -60,10 +70,7 @@ export async function otherPathHeaderRules(
     exact.length > 0
       ? exact
       : posted.filter(({ server: { http } }) => http.upstream.messagePaths.resembles(path));
-  const [rules, ...others] = receivers.map(({ config: { upstream }, tokenExchange }) => ({
-    headers: { ...upstream.headers, ...tokenExchange?.headersOf(request.raw) },
-    authorization: upstream.authorization,
-  }));
+  const [rules, ...others] = receivers.map((route) => headerRules(route, request));
   // Routes that share the path must agree, since the receiver is not known.
   if (rules !== undefined && others.every((other) => isDeepStrictEqual(other, rules))) return rules;
   const strips = routes.some(({ config }) => config.upstream.authorization !== 'forward');
@@ -89,13 +96,10 @@ async function learnMessagePaths(
 /** Describes the caller of a request that was identified. */
 export function knownCaller(
   { headers, raw }: FastifyRequest,
-  { server: { http } }: HttpRoute,
+  route: HttpRoute,
   { config, identity }: PublicServices,
 ): Caller {
-  const { credentialHeaders } = config.identity;
-  const { authorization, forwardHeaders } = http.config;
-  const options = { credentialHeaders, authorization, forwardHeaders };
-  return callerOf(headers, identity.principalOf(raw), options);
+  return callerOf(headers, identity.principalOf(raw), callerOptionsOf(route, config));
 }
 
 /** Returns what seals sessions that are passed through; `null` if callers are not named. */

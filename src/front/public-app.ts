@@ -12,7 +12,6 @@ import { refusalReason, NO_SUCH_PATH } from '../edge/response-writer.ts';
 import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 import { isHttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
-import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
 import { wrongPaths } from './wrong-paths.ts';
@@ -58,11 +57,10 @@ export async function createPublicApp(
   const endpoints = new RouteEndpoints(shared);
   const httpRoutes = routes.filter(isHttpRoute);
   for (const route of routes) {
-    const callers = callersOf(route, shared);
     await app.register(async (scope) => {
-      const passThrough = routePassThrough(scope, route, httpRoutes, callers, shared);
+      const passThrough = routePassThrough(scope, route, httpRoutes, shared);
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
-      await scope.register(async (edge) => endpoints.install(edge, route, callers, passThrough));
+      await scope.register(async (edge) => endpoints.install(edge, route, passThrough));
     });
   }
   for (const route of former.toReversed()) endpoints.addFormer(route);
@@ -164,6 +162,8 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
   }
 }
 
+type Endpoint = readonly [path: string, endpoint: ModernEndpoint];
+
 /** The modern endpoints by their paths: those of the routes of one configuration, and of former routes. */
 class RouteEndpoints {
   readonly #shared: PublicServices;
@@ -181,38 +181,35 @@ class RouteEndpoints {
   }
 
   /** Installs the endpoints of a route: its own, and those of its dialects. @param scope a scope of their own */
-  install(
-    scope: FastifyInstance,
-    route: Route,
-    callers: RouteCallers,
-    passThrough: PassThrough,
-  ): void {
-    const served = edgeRoute(route, callers, this.#shared, passThrough);
-    const options = edgeOptions(route, this.#shared);
-    const endpoint = new ModernEndpoint(served, options);
-    endpoint.install(scope);
-    this.#byPath.set(route.config.path, endpoint);
-    for (const [path, dialect] of dialectEndpoints(route, served, options, this.#shared)) {
-      installDialect(scope, path, dialect);
-      this.#byPath.set(path, dialect);
-    }
+  install(scope: FastifyInstance, route: Route, passThrough: PassThrough): void {
+    const [own, ...dialects] = this.#endpointsOf(route, passThrough);
+    own[1].install(scope);
+    for (const [path, dialect] of dialects) installDialect(scope, path, dialect);
+    for (const [path, endpoint] of [own, ...dialects]) this.#byPath.set(path, endpoint);
   }
 
   /** Adds the endpoints of a former route for retries, on those of its paths that are free. */
   addFormer(route: Route): void {
-    const callers = callersOf(route, this.#shared);
-    const served = edgeRoute(route, callers, this.#shared, NO_PASS_THROUGH);
-    const options = edgeOptions(route, this.#shared);
-    const own = new ModernEndpoint(served, { ...options, read: retriesOf(options.read) });
-    const dialects = dialectEndpoints(route, served, options, this.#shared, retriesOf);
-    const free = [[route.config.path, own] as const, ...dialects].filter(
-      ([path]) => !this.#byPath.has(path),
-    );
+    const all = this.#endpointsOf(route, NO_PASS_THROUGH, retriesOf);
+    const free = all.filter(([path]) => !this.#byPath.has(path));
     for (const [path, endpoint] of free) this.#byPath.set(path, endpoint);
     this.#formerPaths.set(
       route,
       free.map(([path]) => path),
     );
+  }
+
+  /** @param only narrows what is read */
+  #endpointsOf(
+    route: Route,
+    passThrough: PassThrough,
+    only = (read: EdgeOptions['read']) => read,
+  ): [own: Endpoint, ...dialects: Endpoint[]] {
+    const served = edgeRoute(route, this.#shared, passThrough);
+    const options = edgeOptions(route, this.#shared);
+    const own = new ModernEndpoint(served, { ...options, read: only(options.read) });
+    const dialects = dialectEndpoints(route, served, options, this.#shared, only);
+    return [[route.config.path, own], ...dialects];
   }
 
   /** Removes the endpoints of a former route. */

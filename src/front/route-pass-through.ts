@@ -15,7 +15,6 @@ import { once } from '../lib/once.ts';
 import type { AdmissionVerdict } from '../limits/admission.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
 import { limited, secondsOf, statusOfLimit } from '../model/limited.ts';
-import type { Caller } from '../model/request.ts';
 import {
   registerNoPassThrough,
   registerPassThrough,
@@ -25,9 +24,10 @@ import { clientRequestId } from '../protocol/ids.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
-import type { RouteCallers } from './callers.ts';
+import { callersOf } from './callers.ts';
 import {
   callerHeadersOf,
+  headerRules,
   knownCaller,
   otherPathHeaderRules,
   otherPaths,
@@ -48,11 +48,11 @@ export function routePassThrough(
   scope: FastifyInstance,
   route: Route,
   httpRoutes: readonly HttpRoute[],
-  callers: RouteCallers,
   shared: PublicServices,
 ): PassThrough {
   if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
-  const { config, log, openResponses, metrics } = shared;
+  const { config, identity, log, openResponses, metrics } = shared;
+  const callers = callersOf(route, shared);
   const { config: server, upstream, onOutcome } = route.server.http;
   const { id } = route.config;
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
@@ -60,10 +60,8 @@ export function routePassThrough(
     upstream: server.url,
     path: route.config.path,
     others: route === httpRoutes[0] ? otherPaths(httpRoutes, config.edge.legacyClients) : [],
-    headers: server.headers,
     callerHeaders: callerHeadersOf(httpRoutes, config),
-    authorization: server.authorization,
-    headersOf: ({ raw }) => ({ ...route.tokenExchange?.headersOf(raw) }),
+    endpointHeaderRules: (request) => headerRules(route, request),
     otherPathHeaderRules: (request, path) =>
       otherPathHeaderRules(httpRoutes, request, path, shared),
     onLoopback: isLoopbackHost(config.listen.host),
@@ -74,7 +72,7 @@ export function routePassThrough(
     onToken: (status, challenge) => route.resource?.answered(status, challenge),
     onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
     refusalOf: ({ raw }) => callers.refusalOf(raw),
-    untilRefused: ({ raw }, end) => callers.untilRefused(raw, end),
+    untilRefused: ({ raw }, end) => identity.untilRefused(raw, end),
     onOutcome,
     headersTimeoutMs: server.headersTimeoutMs,
     maxBodyBytes: config.limits.maxBodyBytes,
@@ -89,7 +87,11 @@ export function routePassThrough(
     },
     sessions: sealingOf(route, httpRoutes, shared),
   });
-  return withinLimits(passThrough, route, shared);
+  return async (request, reply, onServerRefused) => {
+    if (await passesLimits(route, request, reply, shared)) {
+      await passThrough(request, reply, onServerRefused);
+    }
+  };
 }
 
 /** When a caller could have room for another response, in ms. Nobody knows. */
@@ -118,20 +120,6 @@ function takesPlace(
   if (raw.destroyed) giveBack();
   else raw.once('close', giveBack);
   return true;
-}
-
-/** Limits what is passed through to the endpoint. */
-function withinLimits(
-  passThrough: PassThrough,
-  route: HttpRoute,
-  shared: PublicServices,
-): PassThrough {
-  return async (request, reply, onServerRefused) => {
-    const caller = () => knownCaller(request, route, shared);
-    if (await passesLimits(route, request, reply, caller)) {
-      await passThrough(request, reply, onServerRefused);
-    }
-  };
 }
 
 /**
@@ -163,8 +151,7 @@ async function admitsOther(
   request.body = body;
   if (isForm(request) && requestsIn(body) === null) return true;
   for (const route of limiting) {
-    const caller = () => knownCaller(request, route, shared);
-    if (!(await passesLimits(route, request, reply, caller))) return false;
+    if (!(await passesLimits(route, request, reply, shared))) return false;
   }
   return true;
 }
@@ -189,11 +176,12 @@ function isForm({ headers }: FastifyRequest): boolean {
  * @returns false if it is not, and has its response
  */
 async function passesLimits(
-  route: Route,
-  { body }: FastifyRequest,
+  route: HttpRoute,
+  request: FastifyRequest,
   reply: FastifyReply,
-  caller: () => Caller,
+  shared: PublicServices,
 ): Promise<boolean> {
+  const { body } = request;
   const { admission, calls } = route;
   if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
   const read = requestsIn(body);
@@ -201,18 +189,19 @@ async function passesLimits(
     refuse(reply.hijack().raw, 415, UNREADABLE);
     return false;
   }
+  const { principalKey } = knownCaller(request, route, shared);
   // It can be a request.
-  const requests = read ?? [{}];
+  const messages = read ?? [{}];
   const places: (() => void)[] = [];
   const giveBack = () => {
     for (const done of places) done();
   };
-  for (const [index, request] of requests.entries()) {
-    const hasMore = index < requests.length - 1;
-    const verdict = await verdictOf(route, request, hasMore, caller);
+  for (const [index, message] of messages.entries()) {
+    const hasMore = index < messages.length - 1;
+    const verdict = await verdictOf(route, message, hasMore, principalKey);
     if (verdict.type !== 'admitted') {
       giveBack();
-      sendVerdict(request, reply, verdict);
+      sendVerdict(message, reply, verdict);
       return false;
     }
     if (verdict.done !== null) places.push(verdict.done);
@@ -230,13 +219,13 @@ function verdictOf(
   { admission, calls }: Route,
   request: JsonObject,
   hasMore: boolean,
-  caller: () => Caller,
+  principalKey: string,
 ) {
   const { method, params } = request;
   const name = method === 'tools/call' && isJsonObject(params) ? params['name'] : null;
   if (calls.isStopping && !mayBeRetry(request)) return STOPPING_VERDICT;
   return admission.admit({
-    principalKey: caller().principalKey,
+    principalKey,
     tool: typeof name === 'string' ? name : null,
     isCall: true,
     isRetry: false,

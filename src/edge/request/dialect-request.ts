@@ -2,9 +2,10 @@
  * Reads a request on the path of a dialect. The drafts keep the lifecycle of 2025-11-25: `initialize` is emulated, and
  * what it declares comes back in `Mcp-Session-Id`, sealed. A client can also send its capabilities in `_meta`.
  */
+import { z } from 'zod';
 import { unlessEmpty, type Codec } from '../../dialects/codec.ts';
 import { VERSION } from '../../lib/program.ts';
-import type { Caller, CallReply } from '../../model/request.ts';
+import { jsonObject, type Caller, type CallReply } from '../../model/request.ts';
 import type { ClientRequestId } from '../../protocol/ids.ts';
 import { isJsonObject, objectMember, without, type JsonObject } from '../../protocol/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
@@ -34,11 +35,13 @@ import {
 import { isMethod, METHOD_NOT_FOUND, serviceOf, type MethodName } from './methods.ts';
 
 /** What a client declares at `initialize`. It is kept nowhere: the client brings it back. */
-export interface DialectSession {
-  readonly protocolVersion: string;
-  readonly capabilities: JsonObject;
-  readonly clientInfo: JsonObject | null;
-}
+export const dialectSession = z.strictObject({
+  protocolVersion: z.string(),
+  capabilities: jsonObject,
+  clientInfo: jsonObject.nullable(),
+});
+
+type DialectSession = Readonly<z.infer<typeof dialectSession>>;
 
 export interface DialectPolicy {
   readonly codec: Codec;

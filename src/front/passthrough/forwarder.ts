@@ -50,17 +50,12 @@ interface Target {
 export class PassThroughForwarder {
   readonly #agent: UpstreamAgent;
   readonly #options: PassThroughOptions;
-  readonly #endpointRules: RequestHeaderRules;
   readonly #known: KnownHeaders;
 
   constructor(agent: UpstreamAgent, options: PassThroughOptions) {
     this.#agent = agent;
     this.#options = options;
-    const headers = Object.fromEntries(
-      Object.entries(options.headers).map(([name, value]) => [name.toLowerCase(), value]),
-    );
-    this.#endpointRules = { headers, authorization: options.authorization };
-    this.#known = new KnownHeaders([...Object.keys(headers), ...options.callerHeaders]);
+    this.#known = new KnownHeaders(options.callerHeaders);
   }
 
   /**
@@ -76,15 +71,15 @@ export class PassThroughForwarder {
     const requested = plainPath(request.raw.url ?? '');
     if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
     if (this.#refuses(request, reply)) return;
-    const { sessions } = this.#options;
+    const { sessions, endpointHeaderRules, otherPathHeaderRules } = this.#options;
     const session = sessions && openSession(request, sessions);
     if (sessions !== null && session === null) return refuseForeign(reply, sessions);
     const path = session?.endpoint?.path ?? endpoint ?? requested;
     const isEndpoint = endpoint !== null;
     // The operator's headers for the endpoint are not sent to other paths.
     const rules = isEndpoint
-      ? this.#rulesFor(request)
-      : await this.#options.otherPathHeaderRules(request, path);
+      ? endpointHeaderRules(request)
+      : await otherPathHeaderRules(request, path);
     // Known only now: to find the rules, the gateway may first have found out what the server speaks.
     const isUnsealed = request.method === 'POST' && session?.endpoint === null;
     if (isUnsealed && sessions?.isMessagePath(path)) return refuseForeign(reply, sessions);
@@ -116,11 +111,6 @@ export class PassThroughForwarder {
   #queryOf({ raw }: FastifyRequest, isEndpoint: boolean): string | null {
     const { upstream } = this.#options;
     return !isEndpoint || upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
-  }
-
-  #rulesFor(request: FastifyRequest): RequestHeaderRules {
-    const { headers, authorization } = this.#endpointRules;
-    return { headers: { ...headers, ...this.#options.headersOf(request) }, authorization };
   }
 
   /** Resolves when the framework must no longer touch the reply. */

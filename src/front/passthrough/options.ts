@@ -13,14 +13,10 @@ export interface PassThroughOptions {
   readonly path: string;
   /** Patterns of other paths, which keep their names at the upstream's origin; `/*` for all of them. */
   readonly others: readonly string[];
-  /** Headers that the operator sets on every request to the endpoint, in place of the client's. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Headers of the client by which the gateway knows callers and conversations, or that it forwards. In any case. */
+  /** Headers by which the gateway knows callers and conversations, or that the operator sets or forwards. In any case. */
   readonly callerHeaders: readonly string[];
-  /** Whether the client's `Authorization` header is forwarded. */
-  readonly authorization: RequestHeaderRules['authorization'];
-  /** Returns headers for the endpoint that belong to a request, in place of the client's. */
-  readonly headersOf: (request: FastifyRequest) => Readonly<Record<string, string>>;
+  /** Returns the rules for the headers of a request for the endpoint. */
+  readonly endpointHeaderRules: (request: FastifyRequest) => RequestHeaderRules;
   /** Returns the rules for the headers of a request for another path. Never rejects. */
   readonly otherPathHeaderRules: (
     request: FastifyRequest,

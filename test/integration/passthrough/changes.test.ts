@@ -66,7 +66,7 @@ describe('what a proxy must change', () => {
   test("the operator's headers win, in whichever way the client spells its own", async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url, {
-      headers: { Authorization: 'Bearer operator', 'X-Api-Key': 'ours' },
+      rules: { headers: { authorization: 'Bearer operator', 'x-api-key': 'ours' } },
     });
     await send(port, {
       headers: { authorization: 'Bearer client', x_api_key: 'theirs', 'x-api-key': 'theirs' },
@@ -79,7 +79,7 @@ describe('what a proxy must change', () => {
   // Rule passthrough-7.
   test("the operator's headers win if they have underscores", async () => {
     const upstream = await upstreamOf();
-    const { port } = await gatewayTo(upstream.url, { headers: { x_api_key: 'ours' } });
+    const { port } = await gatewayTo(upstream.url, { rules: { headers: { x_api_key: 'ours' } } });
     await send(port, { headers: { 'x-api-key': 'theirs', x_api_key: 'theirs' } });
     const headers = upstream.seen[0]?.headers ?? {};
     expect(headers).toMatchObject({ x_api_key: 'ours' });
@@ -89,7 +89,7 @@ describe('what a proxy must change', () => {
   // Rule passthrough-7.
   test("the client's credentials stay here when they are to be stripped", async () => {
     const upstream = await upstreamOf();
-    const { port } = await gatewayTo(upstream.url, { authorization: 'strip' });
+    const { port } = await gatewayTo(upstream.url, { rules: { authorization: 'strip' } });
     await send(port, { headers: { authorization: 'Bearer client' } });
     expect(upstream.seen[0]?.headers).not.toHaveProperty('authorization');
   });
