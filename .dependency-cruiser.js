@@ -66,8 +66,6 @@ export const FOLDERS = {
     'protocol',
     'routes',
     'seal',
-    'subscriptions',
-    'tasks',
   ],
   workers: ['app', 'config', 'fleet', 'lib', 'ops', 'routes', 'seal'],
   cli: ['app', 'config', 'lib', 'ops', 'probe', 'routes', 'seal', 'workers'],

@@ -26,7 +26,6 @@ import { ProcessReadiness, readinessAtStart } from './readiness.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
 import type { JoinedReplica, WorkerShares } from './replica.ts';
-import { CANCEL_GRACE_MS } from '../routes/route-calls.ts';
 import { openServices } from './services.ts';
 import type { SharedServices } from '../routes/shared-services.ts';
 import { Telemetry } from './telemetry.ts';
@@ -65,8 +64,6 @@ export interface GatewayProcess extends LiveProcess {
   readiness(): Readiness;
   /** The other gateways of the deployment. */
   readonly others: OtherGateways;
-  /** The active configuration. */
-  readonly config: Config;
   /**
    * Waits a while for the upstreams, then listens for clients.
    * @returns the origin of the listener
@@ -99,9 +96,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     metrics: () => metrics.text(),
     live: async () => {
       const view = gateway === null ? NOTHING_YET : await lookEverywhere(gateway);
-      return snapshotOf(view, clock, gateway?.config ?? config);
+      return snapshotOf(view, clock, telemetry.shared?.config ?? config);
     },
-    mayStop: () => mayStop(gateway?.config ?? config),
+    mayStop: () => mayStop(telemetry.shared?.config ?? config),
     stop: async (order) => gateway?.stop(order) || (gateway?.others.stop(order) ?? false),
   };
   const admin = new AdminListener(config.admin, source, clock);
@@ -148,7 +145,7 @@ export async function openGateway(
   const { routes, metrics } = telemetry;
   const services = await openServices(config, telemetry, shares, memoryBytes);
   const { shared } = services;
-  const { clock, log, openResponses, replica } = shared;
+  const { clock, replica } = shared;
   const listener = new PublicListener(
     { ...CLIENT_TIMEOUTS, ...timeouts },
     connectionPolicy(shared),
@@ -194,9 +191,6 @@ export async function openGateway(
     metrics,
     others,
     readiness: () => readiness.state(),
-    get config() {
-      return shared.config;
-    },
     listen: async (at, options) => {
       await first.start();
       const origin = await listener.listen(at, options);
@@ -219,19 +213,8 @@ export async function openGateway(
       if (readiness.isDraining) return;
       readiness.isDraining = true;
       listener.stopKeepingConnections();
-      const { latest, all } = routes;
-      await drainCalls({
-        calls: latest.map(({ calls }) => calls),
-        tasks: latest.flatMap(({ tasks }) => tasks ?? []),
-        capacity: shared.capacity,
-        subscriptions: all.map(({ subscriptions }) => subscriptions),
-        pendingRequests: shared.pendingRequests,
-        openResponses,
-        drain: shared.config.drain,
-        graceMs: CANCEL_GRACE_MS,
-        clock,
-        log,
-      });
+      const { latest } = routes;
+      await drainCalls(routes, shared);
       await listener.serveLast(clock);
       // While the store and the relay are there.
       await Promise.all(latest.map(async ({ tasks }) => tasks?.close()));

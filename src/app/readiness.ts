@@ -53,27 +53,17 @@ export function readinessAtStart({ redis }: Config, hasJoined: boolean): Readine
   return { status: 'not ready', ...(isAwaited && { redis: 'no response yet' }), routes: {} };
 }
 
-/** What the primary knows of a worker. */
-interface KnownWorker {
-  /** `null` until it has joined the other replicas. */
-  readonly sibling: object | null;
-}
-
 /**
  * Returns the readiness of a gateway with several workers. It is ready if one worker is: a worker that is being replaced
  * takes no connections.
  * @param serving the workers that serve clients, and respond
- * @param workers all that run
+ * @param haveJoined whether all that run have joined the other replicas
  */
 export function readinessOfWorkers(
   serving: readonly Readiness[],
-  workers: Iterable<KnownWorker>,
+  haveJoined: boolean,
   config: Config,
 ): Readiness {
   const best = serving.find(({ status }) => status === 'ready') ?? serving[0];
-  if (best !== undefined) return best;
-  return readinessAtStart(
-    config,
-    [...workers].every(({ sibling }) => sibling !== null),
-  );
+  return best ?? readinessAtStart(config, haveJoined);
 }

@@ -15,9 +15,8 @@ import { randomId } from '../lib/crypto.ts';
 import { DirectRelay } from '../fleet/relay/direct/direct-relay.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import { createRelayServer } from '../fleet/relay/relay-server.ts';
-import type { IncomingRetriesOptions } from '../fleet/relay/incoming-retry.ts';
 import { OwnerActivity } from '../fleet/relay/liveness.ts';
-import type { KeyRing, SecretKey } from '../seal/key-ring.ts';
+import type { SecretKey } from '../seal/key-ring.ts';
 import type { SealKeys } from '../seal/seal-keys.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../lib/program.ts';
@@ -82,16 +81,21 @@ export async function joinReplicas(
   services: ReplicaServices,
 ): Promise<JoinedReplica> {
   const name = { id: randomId(), instance: randomId() };
-  const { siblings } = services;
-  const relay = await createRelay(config, name.instance, serveRelayed, services);
+  const { siblings, log } = services;
+  const options = relayOptions(config, name.instance, serveRelayed, services);
+  const inner = siblings && createDirectRelay(LOOPBACK, options);
+  // Workers have one relay listener together, that of their primary.
+  const isOne = inner !== null && config.relay?.via === 'http';
+  const outer = isOne ? inner : await createOuterRelay(config, options, log);
   let directory: Replica['directory'] = null;
   const close = async () => {
-    await relay.close();
+    await Promise.all([inner?.close(), outer.close()]);
     await directory?.close();
   };
   try {
-    const { address, siblingAddress } = await relay.start();
-    const owner = address === null ? name : { ...name, address };
+    const siblingAddress = (await inner?.start()) ?? null;
+    const address = isOne ? siblings?.gatewayAddress : await outer.start();
+    const owner = address ? { ...name, address } : name;
     directory = await openDirectory(config, owner, services);
     siblings?.onEnd((instance) => inBackground(directory?.endLease(instance).catch(() => {})));
     return {
@@ -100,8 +104,12 @@ export async function joinReplicas(
       directory,
       store: directory ?? siblings?.store ?? null,
       hasSuccessor: directory !== null,
-      relayOf: relay.relayOf,
-      accept: relay.accept,
+      relayOf: (route) => {
+        if (inner === null || siblings === null) return outer.relayOf(route);
+        const toSiblings = inner.relayOf(route);
+        return new SiblingRelay(siblings, toSiblings, isOne ? toSiblings : outer.relayOf(route));
+      },
+      accept: (inner ?? outer).accept,
       close,
     };
   } catch (error) {
@@ -114,93 +122,42 @@ export async function joinReplicas(
 const MAX_REPLY_BYTES = 257 * 1024 * 1024;
 const LOOPBACK: ListenAddress = { host: '127.0.0.1', port: 0 };
 
-interface RelayAddresses {
-  /** The address of this process in pointers, for replicas on other machines. */
-  readonly address: string | null;
-  readonly siblingAddress: string | null;
-}
-
 /** The relay in both directions. */
 interface RelayTransport {
-  /** Starts to listen. */
-  start(): Promise<RelayAddresses>;
+  /** Starts to listen. @returns the address of this process for other replicas; `null` if it has none */
+  start(): Promise<string | null>;
   relayOf(route: string): Relay | null;
   accept(arrival: Arrival): void;
   close(): Promise<void>;
 }
 
 const NO_RELAY: RelayTransport = {
-  start: async () => ({ address: null, siblingAddress: null }),
+  start: async () => null,
   relayOf: () => null,
   accept: ({ socket }) => socket.destroy(),
   close: async () => {},
 };
 
-async function createRelay(
-  config: Config,
-  instance: string,
-  serveRelayed: ServeRelayed,
-  services: ReplicaServices,
-): Promise<RelayTransport> {
-  const { relay, limits } = config;
-  const { siblings, sealKeys, openResponses, clock } = services;
-  const options = {
-    instance,
-    serveRelayed,
-    owners: new OwnerActivity(clock),
-    ring: sealKeys.ring('relay'),
-    frames: sealKeys.ring('frames'),
-    audience: config.seal.audience,
-    maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES,
-    maxReplyBytes: MAX_REPLY_BYTES,
-    openResponses,
-    clock,
-  };
-  if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
-  const inner = createDirectRelay(LOOPBACK, options);
-  const outer =
-    relay?.via === 'http' ? inner : await createOuterRelay(config, null, options, services);
-  return {
-    start: async () => ({
-      address: relay?.via === 'http' ? siblings.gatewayAddress : null,
-      siblingAddress: (await inner.start()).address,
-    }),
-    relayOf: (route) => {
-      const toSiblings = inner.relayOf(route);
-      const toOthers = outer === inner ? toSiblings : outer.relayOf(route);
-      return new SiblingRelay(siblings, toSiblings, toOthers);
-    },
-    accept: inner.accept,
-    close: async () => {
-      await Promise.all([inner.close(), outer.close()]);
-    },
-  };
-}
-
-/** Creates the relay to replicas on other machines. @param at where it listens, if it does */
+/** Creates the relay to replicas on other machines. */
 async function createOuterRelay(
   { relay, redis, seal }: Config,
-  at: ListenAddress | null,
   options: RelayOptions,
-  services: ReplicaServices,
+  log: Log,
 ): Promise<RelayTransport> {
   // Without shared keys, a replica could not tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_RELAY;
   if (relay.via === 'http') {
-    const direct = createDirectRelay(at, options);
-    return {
-      ...direct,
-      start: async () => {
-        const { address } = await direct.start();
-        const advertised = relay.advertise?.origin ?? address;
-        if (advertised !== null) services.log.event('relay.listening', { url: advertised });
-        return { address: advertised, siblingAddress: null };
-      },
+    const direct = createDirectRelay(relay.listen, options);
+    const start = async () => {
+      const address = await direct.start();
+      const advertised = relay.advertise?.origin ?? address;
+      if (advertised !== null) log.event('relay.listening', { url: advertised });
+      return advertised;
     };
+    return { ...direct, start };
   }
   if (redis === null) return NO_RELAY;
-  const { instance, clock } = options;
-  const { audience } = options;
+  const { instance, clock, audience } = options;
   const { MessageQueue, RedisRelay } = await redisModules();
   const queue = new MessageQueue({ redis, audience, instance, clock, random: Math.random });
   const redisRelay = new RedisRelay({ ...options, queue });
@@ -211,16 +168,29 @@ async function createOuterRelay(
   };
 }
 
-interface RelayOptions extends IncomingRetriesOptions {
-  readonly instance: string;
-  readonly owners: OwnerActivity;
-  readonly ring: KeyRing<'relay'>;
-  readonly frames: KeyRing<'frames'>;
-  readonly audience: string;
-  readonly maxBodyBytes: number;
-  readonly maxReplyBytes: number;
+type RelayOptions = ReturnType<typeof relayOptions>;
+
+function relayOptions(
+  { seal, limits }: Config,
+  instance: string,
+  serveRelayed: ServeRelayed,
+  { sealKeys, openResponses, clock }: ReplicaServices,
+) {
+  return {
+    instance,
+    serveRelayed,
+    owners: new OwnerActivity(clock),
+    ring: sealKeys.ring('relay'),
+    frames: sealKeys.ring('frames'),
+    audience: seal.audience,
+    maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES,
+    maxReplyBytes: MAX_REPLY_BYTES,
+    openResponses,
+    clock,
+  };
 }
 
+/** @param at where it listens, if it does */
 function createDirectRelay(
   at: ListenAddress | null,
   options: RelayOptions,
@@ -228,10 +198,7 @@ function createDirectRelay(
   const direct = new DirectRelay({ ...options, ring: options.frames });
   const server = createRelayServer((arrival) => direct.accept(arrival));
   return {
-    start: async () => {
-      const address = at === null ? null : await listenAt(server, at, 'relay.listen');
-      return { address, siblingAddress: null };
-    },
+    start: async () => (at === null ? null : listenAt(server, at, 'relay.listen')),
     relayOf: (route) => direct.for(route),
     accept: (arrival) => direct.accept(arrival),
     close: async () => {

@@ -122,18 +122,18 @@ export async function openServices(
       return isShort ? 'limits.maxMemoryPercent' : null;
     },
   };
-  const use = (next: Config) => {
-    inForce = next;
-    log.setLevel?.(next.log.level);
-  };
-  const prepare = async (next: Config) => {
-    rateStore ??= await openRateStore(next, clock);
-  };
-  const close = () => {
-    rateStore?.close();
-  };
   telemetry.shared = shared;
-  return { shared, prepare, use, close };
+  return {
+    shared,
+    prepare: async (next) => {
+      rateStore ??= await openRateStore(next, clock);
+    },
+    use: (next) => {
+      inForce = next;
+      log.setLevel?.(next.log.level);
+    },
+    close: () => rateStore?.close(),
+  };
 }
 
 /** Anonymous callers cannot be told apart: they have no limit each, and together half of what there is. */

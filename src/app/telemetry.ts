@@ -30,23 +30,13 @@ export class Telemetry {
       released: () => routes.each(({ calls }) => calls.released),
       sessions: () => routes.sum(({ pool }) => pool.size),
       upstreamsUp: () =>
-        new Map(
-          routes.configured.map(({ config: { id }, server: { availability } }) => [
-            id,
-            Number(availability.ready),
-          ]),
-        ),
+        routes.each(({ server }) => Number(server.availability.ready), routes.configured),
       running: () => this.shared?.capacity.running ?? 0,
       connections: () => ownConnections(this.shared),
       tasks: () => routes.each(({ tasks }) => tasks?.byStatus ?? new Map()),
       limits: () => limitsOf(this.shared?.config ?? config),
       circuitsOpen: () =>
-        new Map(
-          routes.configured.map(({ config: { id }, server: { http } }) => [
-            id,
-            Number(http?.circuit.isOpen ?? false),
-          ]),
-        ),
+        routes.each(({ server }) => Number(server.http?.circuit.isOpen ?? 0), routes.configured),
       redisUp: () => (config.redis === null ? null : (this.shared?.replica.directory?.up ?? false)),
       clockAheadMs: () => this.fleetClock?.aheadMs ?? null,
     });

@@ -93,33 +93,33 @@ function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<unknown> {
 const IN_TIME = `another time, by the clock of this machine (within ${CLOCK_TOLERANCE_SECONDS} s)`;
 const A_KEY = 'a signature with one of the keys of identity.jwks';
 
+/** What is wrong with a token by the code of the error, and what the configuration expects. */
+const PROBLEMS: Readonly<Record<string, readonly [problem: string, expected: string]>> = {
+  ERR_JWT_EXPIRED: ['it has expired', IN_TIME],
+  ERR_JWKS_NO_MATCHING_KEY: ['its key is not a key of the issuer', A_KEY],
+  ERR_JWKS_MULTIPLE_MATCHING_KEYS: [
+    'it names no key',
+    'a kid, since identity.jwks has several keys',
+  ],
+  ERR_JOSE_ALG_NOT_ALLOWED: ['its algorithm is not allowed', 'RS*, PS*, ES* or EdDSA'],
+  ERR_JWS_SIGNATURE_VERIFICATION_FAILED: ['its signature is wrong', A_KEY],
+};
+const NO_JWT = ['it is not a valid JWT', 'a JWT, not an opaque token'] as const;
+
 /** Returns what is wrong with a token, and what the configuration expects. */
 function problemOf(
   error: unknown,
   errors: JoseErrors,
   { issuer, audiences }: TokenRules,
 ): readonly [problem: string, expected: string] {
-  if (error instanceof errors.JWTExpired) return ['it has expired', IN_TIME];
-  if (error instanceof errors.JWTClaimValidationFailed) {
-    const { claim, reason } = error;
-    if (reason === 'missing') return [`the claim ${claim} is missing`, `the claim ${claim}`];
-    if (claim === 'iss') return ['it is from another issuer', `identity.issuer: ${issuer}`];
-    if (claim === 'aud') {
-      return ['it is for another audience', `one of identity.audiences: ${audiences.join(', ')}`];
-    }
-    if (claim === 'nbf') return ['it is not valid yet', IN_TIME];
-    return [`the claim ${claim} is not valid`, 'a claim as RFC 7519 defines it'];
+  if (!(error instanceof errors.JOSEError)) return NO_JWT;
+  if (!(error instanceof errors.JWTClaimValidationFailed)) return PROBLEMS[error.code] ?? NO_JWT;
+  const { claim, reason } = error;
+  if (reason === 'missing') return [`the claim ${claim} is missing`, `the claim ${claim}`];
+  if (claim === 'iss') return ['it is from another issuer', `identity.issuer: ${issuer}`];
+  if (claim === 'aud') {
+    return ['it is for another audience', `one of identity.audiences: ${audiences.join(', ')}`];
   }
-  if (error instanceof errors.JWKSNoMatchingKey)
-    return ['its key is not a key of the issuer', A_KEY];
-  if (error instanceof errors.JWKSMultipleMatchingKeys) {
-    return ['it names no key', 'a kid, since identity.jwks has several keys'];
-  }
-  if (error instanceof errors.JOSEAlgNotAllowed) {
-    return ['its algorithm is not allowed', 'RS*, PS*, ES* or EdDSA'];
-  }
-  if (error instanceof errors.JWSSignatureVerificationFailed) {
-    return ['its signature is wrong', A_KEY];
-  }
-  return ['it is not a valid JWT', 'a JWT, not an opaque token'];
+  if (claim === 'nbf') return ['it is not valid yet', IN_TIME];
+  return [`the claim ${claim} is not valid`, 'a claim as RFC 7519 defines it'];
 }

@@ -15,9 +15,7 @@ interface ToolLimits {
   readonly maxRunning: number | null;
 }
 
-export interface RouteLimits {
-  readonly rate: Rate | null;
-  readonly ratePerPrincipal: Rate | null;
+export interface RouteLimits extends Omit<ToolLimits, 'maxRunning'> {
   readonly tools: Readonly<Record<string, ToolLimits>>;
 }
 
@@ -90,10 +88,7 @@ export class Admission {
         name,
         {
           rates: ratesOf(tool, 'limits.tools', `${route}:${name}`, store),
-          running:
-            tool.maxRunning === null
-              ? null
-              : quotaOf(`tool:${route}:${name}`, tool.maxRunning, counts),
+          running: quotaOf(`tool:${route}:${name}`, tool.maxRunning, counts),
         },
       ]),
     );
@@ -166,28 +161,21 @@ export class Admission {
 }
 
 function ratesOf(
-  { rate, ratePerPrincipal }: Pick<ToolLimits, 'rate' | 'ratePerPrincipal'>,
+  limits: Omit<ToolLimits, 'maxRunning'>,
   section: 'limits' | 'limits.tools',
   name: string,
   store: RateStore | null,
 ): NamedRate[] {
-  const rates = [
-    { key: 'ratePerPrincipal', written: ratePerPrincipal },
-    { key: 'rate', written: rate },
-  ] as const;
-  return rates.flatMap(({ key, written }) => {
-    if (written === null) return [];
-    const limit = new RateLimit(written, `${name}:${key}`, store);
-    return {
-      name: `${section}.${key}` as const,
-      limit,
-      isPerPrincipal: key === 'ratePerPrincipal',
-    };
+  return (['ratePerPrincipal', 'rate'] as const).flatMap((key) => {
+    const rate = limits[key];
+    if (rate === null) return [];
+    const limit = new RateLimit(rate, `${name}:${key}`, store);
+    return { name: `${section}.${key}`, limit, isPerPrincipal: key === 'ratePerPrincipal' };
   });
 }
 
-function quotaOf(name: string, max: number, counts: Counts): Quota {
-  return new Quota(name, () => ({ max, maxPerPrincipal: Infinity }), counts);
+function quotaOf(name: string, max: number | null, counts: Counts): Quota | null {
+  return max === null ? null : new Quota(name, () => ({ max, maxPerPrincipal: Infinity }), counts);
 }
 
 /** What became of a request: the status of its response, or why it got none. */

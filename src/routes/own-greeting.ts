@@ -19,22 +19,22 @@ const MAX_SEALED_LENGTH = 256 * 1024;
 /** What is told to clients: the result of `initialize`, and whether the server has a stream of its own. */
 export type ToldGreeting = Pick<Greeting, 'hasStream'> & { readonly result: JsonObject };
 
-export interface OwnGreetingOptions {
-  readonly store: Pick<Store, 'state' | 'read'>;
-  readonly ring: KeyRing<'greeting'>;
-  /** The name of the deployment. */
-  readonly audience: string;
-  /** Where it is kept: what another server said is nothing to this one. */
-  readonly id: GreetingId;
-}
-
 export class OwnGreeting {
   #latest: ToldGreeting | null = null;
-  readonly #options: OwnGreetingOptions | null;
+  readonly #store: Store | null;
+  readonly #ring: KeyRing<'greeting'>;
+  readonly #place: { readonly audience: string; readonly key: GreetingId };
 
-  /** @param options `null` if nothing outlives this process */
-  constructor(options: OwnGreetingOptions | null) {
-    this.#options = options;
+  /**
+   * Reads what was kept, unless the server says something before.
+   * @param server its name: what another server said is nothing to this one
+   */
+  constructor(route: string, server: string, { config, replica, sealKeys }: SharedServices) {
+    this.#store = replica.directory;
+    this.#ring = sealKeys.ring('greeting');
+    const key = greetingId(`greeting:${sha256(JSON.stringify([route, server]))}`);
+    this.#place = { audience: config.seal.audience, key };
+    inBackground(this.#load());
   }
 
   /** What the server said last, to this process or to one before; `null` if nothing is known. */
@@ -46,27 +46,21 @@ export class OwnGreeting {
   note({ initialized, hasStream }: Greeting): void {
     const told = { result: initialized.raw, hasStream };
     this.#latest = told;
-    if (this.#options === null) return;
-    const { store, ring, audience, id } = this.#options;
-    const sealed = sealBytes(
-      ring,
-      { audience, key: id },
-      Buffer.from(JSON.stringify({ v: 1, ...told })),
-    );
+    if (this.#store === null) return;
+    const bytes = Buffer.from(JSON.stringify({ v: 1, ...told }));
+    const sealed = sealBytes(this.#ring, this.#place, bytes);
     if (sealed.length > MAX_SEALED_LENGTH) return;
     // It is better than nothing, and no request needs it.
-    store.state(id, 'greeting', Buffer.from(sealed), KEPT_MS, null).catch(() => {});
+    const { key } = this.#place;
+    this.#store.state(key, 'greeting', Buffer.from(sealed), KEPT_MS, null).catch(() => {});
   }
 
-  /** Reads what was kept, unless the server says something before. Never rejects. */
-  async load(): Promise<void> {
-    if (this.#options === null) return;
-    const { store, ring, audience, id } = this.#options;
+  async #load(): Promise<void> {
     try {
-      const sealed = await store.read(id, 'greeting');
+      const sealed = (await this.#store?.read(this.#place.key, 'greeting')) ?? null;
       if (sealed === null) return;
       const text = Buffer.from(sealed).toString('latin1');
-      const bytes = openBytes(ring, { audience, key: id }, text, MAX_SEALED_LENGTH);
+      const bytes = openBytes(this.#ring, this.#place, text, MAX_SEALED_LENGTH);
       this.#latest ??= readTold(bytes.toString('utf8'));
     } catch {
       // The store is unreachable, or another key sealed it.
@@ -80,19 +74,4 @@ function readTold(text: string): ToldGreeting | null {
   if (!isJsonObject(told) || told['v'] !== 1) return null;
   const { result, hasStream } = told;
   return isJsonObject(result) && typeof hasStream === 'boolean' ? { result, hasStream } : null;
-}
-
-/** Creates what a route keeps of its server. @param server its name */
-export function ownGreetingOf(
-  route: string,
-  server: string,
-  { config, replica: { directory }, sealKeys }: SharedServices,
-): OwnGreeting {
-  if (directory === null) return new OwnGreeting(null);
-  const { audience } = config.seal;
-  const ring = sealKeys.ring('greeting');
-  const id = greetingId(`greeting:${sha256(JSON.stringify([route, server]))}`);
-  const own = new OwnGreeting({ store: directory, ring, audience, id });
-  inBackground(own.load());
-  return own;
 }

@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
 import { Kept } from '../lib/kept.ts';
-import type { HttpUpstreamConfig, RouteConfig } from '../config/schema.ts';
+import type { HttpUpstreamConfig } from '../config/schema.ts';
 import { refuse, sendJson } from '../edge/response-writer.ts';
 import type { CallReply, Caller } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
@@ -33,35 +33,30 @@ interface Read {
   readonly isReachable: boolean;
 }
 
+export interface PublicResourceOptions {
+  readonly route: string;
+  /** That of the route. */
+  readonly path: string;
+  readonly server: HttpUpstreamConfig;
+  readonly publicUrl: URL;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 export class PublicResource {
   /** The paths at which clients of this route look for the metadata. */
   readonly paths: readonly string[];
-  readonly #publicUrl: URL;
-  readonly #config: RouteConfig;
-  /** That of the server. */
-  readonly #url: URL;
+  readonly #options: PublicResourceOptions;
   readonly #http: HttpClient;
-  readonly #log: Log;
-  readonly #clock: Clock;
   #kept = new Kept<Read>();
   /** The path of the metadata that the server named last. */
   #namedPath: string | null = null;
   /** Whether the server took a token, or refused all so far. */
   #tokens: 'untried' | 'refused' | 'taken' = 'untried';
 
-  constructor(
-    config: RouteConfig,
-    server: HttpUpstreamConfig,
-    publicUrl: URL,
-    clock: Clock,
-    log: Log,
-  ) {
-    const { path } = config;
-    this.#url = server.url;
-    this.#publicUrl = publicUrl;
-    this.#config = config;
-    this.#log = log;
-    this.#clock = clock;
+  constructor(options: PublicResourceOptions) {
+    this.#options = options;
+    const { path, server, publicUrl, clock } = options;
     // The operator's headers are credentials for the endpoint, and the metadata is public.
     const limits = { maxBodyBytes: MAX_METADATA_BYTES, maxEventBytes: MAX_METADATA_BYTES };
     this.#http = new HttpClient({ ...server, ...limits, headers: {} }, clock);
@@ -78,7 +73,7 @@ export class PublicResource {
       this.#namedPath = path;
       this.#kept = new Kept();
     }
-    return publicChallenge(challenge, this.#publicUrl);
+    return publicChallenge(challenge, this.#options.publicUrl);
   }
 
   /** Rewrites the challenge in a reply, and notes what became of the caller's token. */
@@ -102,11 +97,9 @@ export class PublicResource {
     if (httpStatus !== 401 || this.#tokens !== 'untried') return;
     this.#tokens = 'refused';
     const error = challenge === null ? null : challengeParameter(challenge, 'error');
-    this.#log.event('upstream.token_refused', {
-      route: this.#config.id,
-      resource: resourceIdentifier(this.#publicUrl),
-      error,
-    });
+    const { route, publicUrl, log } = this.#options;
+    const resource = resourceIdentifier(publicUrl);
+    log.event('upstream.token_refused', { route, resource, error });
   }
 
   /** Serves the metadata at these paths. */
@@ -133,20 +126,21 @@ export class PublicResource {
   }
 
   async #serve({ raw }: FastifyReply): Promise<void> {
-    const { document, isReachable } = await this.#kept.get(this.#clock, async () => ({
+    const { publicUrl, clock } = this.#options;
+    const { document, isReachable } = await this.#kept.get(clock, async () => ({
       value: await this.#read(),
       keepMs: KEPT_MS,
     }));
     // Anyone may read it, and browsers of clients have to.
     raw.setHeader('access-control-allow-origin', '*');
-    if (document !== null) return sendJson(raw, 200, publicMetadata(document, this.#publicUrl));
+    if (document !== null) return sendJson(raw, 200, publicMetadata(document, publicUrl));
     if (isReachable) refuse(raw, 404, 'The server has no metadata for authorization');
     else refuse(raw, 502, 'The upstream server cannot be reached');
   }
 
   /** Reads the metadata where the server can have it: by its own path, by the public one, or as it said last. */
   async #read(): Promise<Read> {
-    const url = this.#url;
+    const { url } = this.#options.server;
     const places = [metadataPath(url), ...this.paths, ROOT_METADATA_PATH];
     if (this.#namedPath !== null) places.unshift(this.#namedPath);
     let isReachable = true;

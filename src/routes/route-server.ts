@@ -11,17 +11,13 @@ import type { Attributes } from '../ops/tracing.ts';
 import type { Greeting, LegacyServer, SessionCapacityOptions } from '../upstream/legacy-server.ts';
 import { inBackground } from '../lib/background.ts';
 import type { Clock } from '../lib/clock.ts';
-import { ownGreetingOf, type OwnGreeting } from './own-greeting.ts';
+import { OwnGreeting } from './own-greeting.ts';
 import type { SharedServices } from './shared-services.ts';
 import { maxSessions, nameOfServer } from './settings.ts';
 import { VERSION } from '../lib/program.ts';
 import { routeLog, type RouteLog } from '../ops/route-log.ts';
 import { CircuitBreaker, type CircuitBreakerOptions } from '../limits/admission.ts';
-import {
-  asUpstreamFailure,
-  isOutOfFiles,
-  type UpstreamFailure,
-} from '../model/upstream-failure.ts';
+import { asUpstreamFailure, isOutOfFiles } from '../model/upstream-failure.ts';
 import { failureOfStatus } from '../upstream/http/error-response.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { Upstream } from '../upstream/upstream.ts';
@@ -54,7 +50,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const listeners: RouteServer['listeners'] = new Set();
   const max = maxSessions(config);
   let leftForMs = config.parking.ttlMs;
-  const ownGreeting = ownGreetingOf(route, nameOfServer(config.upstream), shared);
+  const ownGreeting = new OwnGreeting(route, nameOfServer(config.upstream), shared);
   const { server: upstream, http } = createLegacyServer(config, shared, {
     onGreeted: (greeting) => ownGreeting.note(greeting),
     hasOneSession: max === 1,
@@ -184,17 +180,15 @@ function createCircuit(config: HttpUpstreamConfig, clock: Clock, log: RouteLog):
     ...config.circuitBreaker,
     random: Math.random,
     onOpened: (outcome) => {
+      // A status is described as where the request of a client gets it. The words of the server can repeat what it was sent.
       const { code, message: problem } =
-        typeof outcome === 'number' ? failureOf(outcome) : asUpstreamFailure(outcome, true);
+        typeof outcome === 'number'
+          ? failureOfStatus({ status: outcome, headers: {}, mediaType: '' }, '', false, 0)
+          : asUpstreamFailure(outcome, true);
       const url = nameOfServer(config);
       log.event('upstream.circuit_opened', { url, code, problem });
     },
     onClosed: () => log.event('upstream.circuit_closed', {}),
   };
   return new CircuitBreaker(options, clock);
-}
-
-/** Describes a status as the log does where the request of a client gets it. The words of the server can repeat what it was sent. */
-function failureOf(status: number): UpstreamFailure {
-  return failureOfStatus({ status, headers: {}, mediaType: '' }, '', false, 0);
 }

@@ -105,12 +105,12 @@ export function createRoute(
 }
 
 function publicResourceOf(
-  config: RouteConfig,
+  { id: route, path, publicUrl }: RouteConfig,
   { http }: RouteServer,
   { clock, log }: SharedServices,
 ): PublicResource | null {
-  if (config.publicUrl === null || http === null) return null;
-  return new PublicResource(config, http.config, config.publicUrl, clock, log);
+  if (publicUrl === null || http === null) return null;
+  return new PublicResource({ route, path, server: http.config, publicUrl, clock, log });
 }
 
 function createDiscovery(

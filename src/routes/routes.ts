@@ -19,7 +19,7 @@ export class Routes {
   }
 
   /** Returns one for each id, with all calls and tasks of the route: the configured one, or the last former one. */
-  get latest(): Route[] {
+  get latest(): readonly Route[] {
     return [...new Map(this.all.map((route) => [route.config.id, route])).values()];
   }
 
@@ -32,8 +32,8 @@ export class Routes {
   }
 
   /** Returns a value of the route of each id. */
-  each<Value>(value: (route: Route) => Value): Map<string, Value> {
-    return new Map(this.latest.map((route) => [route.config.id, value(route)]));
+  each<Value>(value: (route: Route) => Value, routes = this.latest): Map<string, Value> {
+    return new Map(routes.map((route) => [route.config.id, value(route)]));
   }
 
   /** Sums a value over all routes of each id. */

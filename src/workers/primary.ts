@@ -162,7 +162,8 @@ class Primary {
     const serving = [...(await this.#statuses('readiness')).values()].flatMap((status) =>
       status === null ? [] : [status.readiness],
     );
-    const state = readinessOfWorkers(serving, this.#workers.values(), this.#config);
+    const haveJoined = this.#siblings().length === this.#workers.size;
+    const state = readinessOfWorkers(serving, haveJoined, this.#config);
     this.#wasReady ||= state.status === 'ready';
     if (this.#phase === 'running') return state;
     return { ...state, status: this.#phase === 'starting' ? 'not ready' : 'draining' };

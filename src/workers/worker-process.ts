@@ -27,6 +27,8 @@ const STOP_TIMEOUT_MS = 10_000;
 const PREPARE_TIMEOUT_MS = 15_000;
 const MAX_ARRIVALS = 1_000;
 
+type Question = WithoutNumber<Extract<ToWorker, { type: 'status' | 'prepare' | 'stop' }>>;
+type WithoutNumber<Message> = Message extends object ? Omit<Message, 'request'> : never;
 type Answer = Extract<FromWorker, { type: 'status' | 'prepared' | 'stopped' }>;
 
 export interface WorkerProcessOptions {
@@ -115,15 +117,13 @@ export class WorkerProcess {
 
   /** Asks for its state. @returns `null` if it does not respond in time */
   async status(of: StatusOf): Promise<WorkerStatus | null> {
-    const request = (this.#lastRequest += 1);
-    const answer = await this.#ask({ type: 'status', request, of }, STATUS_TIMEOUT_MS);
+    const answer = await this.#ask(STATUS_TIMEOUT_MS, { type: 'status', of });
     return answer?.type === 'status' ? answer.status : null;
   }
 
   /** Has it, or another gateway, cancel a call. @returns false if the call does not wait there */
   async stop(order: StopOrder, isElsewhere: boolean): Promise<boolean> {
-    const request = (this.#lastRequest += 1);
-    const answer = await this.#ask({ type: 'stop', request, order, isElsewhere }, STOP_TIMEOUT_MS);
+    const answer = await this.#ask(STOP_TIMEOUT_MS, { type: 'stop', order, isElsewhere });
     return answer?.type === 'stopped' && answer.isStopped;
   }
 
@@ -132,9 +132,8 @@ export class WorkerProcess {
    * @returns what keeps it from using the configuration
    */
   async prepare(config: Config): Promise<readonly string[]> {
-    const request = (this.#lastRequest += 1);
-    const message = { type: 'prepare', request, config: writeConfig(config) } as const;
-    const answer = await this.#ask(message, PREPARE_TIMEOUT_MS);
+    const question = { type: 'prepare', config: writeConfig(config) } as const;
+    const answer = await this.#ask(PREPARE_TIMEOUT_MS, question);
     if (answer?.type === 'prepared') return answer.problems;
     return this.problem === '' ? [`worker ${this.number} does not respond`] : [];
   }
@@ -146,9 +145,9 @@ export class WorkerProcess {
   }
 
   /** @returns the answer; `null` if there is none in time, or the process ends before */
-  #ask(message: ToWorker & { readonly request: number }, waitMs: number): Promise<Answer | null> {
+  #ask(waitMs: number, question: Question): Promise<Answer | null> {
     if (this.problem !== '') return Promise.resolve(null);
-    const { request } = message;
+    const request = (this.#lastRequest += 1);
     return new Promise((resolve) => {
       const finish = (answer: Answer | null) => {
         timer.cancel();
@@ -157,7 +156,7 @@ export class WorkerProcess {
       };
       const timer = this.#options.clock.setTimer(waitMs, () => finish(null));
       this.#requests.set(request, finish);
-      this.send(message);
+      this.send({ ...question, request });
     });
   }
 

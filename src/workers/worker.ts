@@ -1,9 +1,8 @@
 /** One worker of a gateway: a gateway without an admin listener, which does what the primary tells it. */
 import type { Socket } from 'node:net';
 import type { Config } from '../config/schema.ts';
-import { systemClock, type Clock } from '../lib/clock.ts';
+import { systemClock } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
-import type { Log } from '../ops/log.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import { openGateway, type GatewayOptions, type GatewayProcess } from '../app/gateway.ts';
 import { lookEverywhere, type LiveView } from '../app/live/others.ts';
@@ -28,11 +27,9 @@ type ArrivalMessage = Extract<ToWorker, { type: 'arrival' }>;
 const MAX_ENDED_SIBLINGS = 1_000;
 
 export class Worker {
-  readonly #start: WorkerStart;
   readonly #config: Config;
   readonly #send: (message: FromWorker) => void;
-  readonly #log: Log;
-  readonly #clock: Clock;
+  readonly #open: () => Promise<GatewayProcess>;
   readonly #siblings: KnownSiblings;
   readonly #store: RemoteStore;
   readonly #counts: SharedCounts;
@@ -48,17 +45,21 @@ export class Worker {
     send: (message: FromWorker) => void,
     { log, clock = systemClock }: Pick<GatewayOptions, 'log' | 'clock'>,
   ) {
-    this.#start = start;
     this.#config = config;
     this.#send = send;
-    this.#log = log;
-    this.#clock = clock;
     this.#store = new RemoteStore(clock, (request, asked) =>
       send({ type: 'store', request, asked }),
     );
     this.#siblings = new KnownSiblings(start.gatewayAddress, this.#store);
     this.#counts = new SharedCounts(clock, (entries) => send({ type: 'counts', entries }));
     this.#counts.receive(start.counts);
+    const shares = {
+      counts: this.#counts,
+      siblings: this.#siblings,
+      generatedKey: start.generatedKey && readKey(start.generatedKey),
+      wasReady: start.wasReady,
+    };
+    this.#open = () => openGateway(config, { log, clock }, shares);
   }
 
   /**
@@ -66,19 +67,8 @@ export class Worker {
    * @throws StartFailure if it cannot start
    */
   async run(): Promise<void> {
-    const { generatedKey, wasReady } = this.#start;
-    const gateway = await openGateway(
-      this.#config,
-      { log: this.#log, clock: this.#clock },
-      {
-        counts: this.#counts,
-        siblings: this.#siblings,
-        generatedKey: generatedKey && readKey(generatedKey),
-        wasReady,
-      },
-    );
-    this.#gateway = gateway;
-    const { owner, siblingAddress } = gateway.replica;
+    this.#gateway = await this.#open();
+    const { owner, siblingAddress } = this.#gateway.replica;
     this.#send({ type: 'joined', instance: owner.instance, address: siblingAddress ?? '' });
     await this.#ended.promise;
   }

@@ -52,17 +52,12 @@ const PARSER_ERRORS: ReadonlyMap<string | undefined, ParserError> = new Map([
   ['HPE_CHUNK_EXTENSIONS_OVERFLOW', { httpStatus: 413, message: 'Chunk extensions are too large' }],
 ]);
 
-interface ClientExchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-}
-
 /** The connections of clients, with their requests that have no response yet. */
 export class ClientConnections {
   readonly #stalls: StallWatch;
   readonly #onStalled: (request: IncomingMessage) => void;
-  /** The last exchange of a connection, after those before it whose response is not sent. */
-  readonly #exchanges = new WeakMap<Socket, ClientExchange[]>();
+  /** The last response of a connection, after those before it that are not sent. */
+  readonly #responses = new WeakMap<Socket, ServerResponse[]>();
   readonly #waitForContinue = new WeakSet<ServerResponse>();
 
   /**
@@ -80,7 +75,7 @@ export class ClientConnections {
    */
   attach(server: Server, serve: RequestListener): void {
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-      this.#track(request, response);
+      this.#track(response, request.socket);
       serve(request, response);
     });
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
@@ -93,7 +88,7 @@ export class ClientConnections {
     server.setTimeout(this.#stalls.lookEveryMs, (socket: Socket) => {
       const isStalled = this.#stalls.isStalled(socket);
       const unread = isStalled ? this.#unfinishedOf(socket)[0] : undefined;
-      if (unread !== undefined) this.#onStalled(unread.request);
+      if (unread !== undefined) this.#onStalled(unread.req);
       if (isStalled || this.#isIdle(socket)) socket.destroy();
     });
   }
@@ -117,25 +112,20 @@ export class ClientConnections {
     socket.destroySoon();
   }
 
-  #track(request: IncomingMessage, response: ServerResponse): void {
-    const exchanges = this.#exchanges.get(request.socket);
-    if (exchanges === undefined) {
-      this.#exchanges.set(request.socket, [{ request, response }]);
-      return;
-    }
-    while (exchanges[0]?.response.writableFinished === true) exchanges.shift();
-    exchanges.push({ request, response });
+  #track(response: ServerResponse, socket: Socket): void {
+    const responses = this.#responses.get(socket) ?? [];
+    while (responses[0]?.writableFinished === true) responses.shift();
+    if (responses.push(response) === 1) this.#responses.set(socket, responses);
   }
 
-  /** Returns the exchanges of a connection whose response is not sent whole. */
-  #unfinishedOf(socket: Socket): readonly ClientExchange[] {
-    const exchanges = this.#exchanges.get(socket) ?? [];
-    return exchanges.filter(({ response }) => !response.writableFinished);
+  /** Returns the responses of a connection that are not sent whole. */
+  #unfinishedOf(socket: Socket): readonly ServerResponse[] {
+    return this.#responses.get(socket)?.filter(({ writableFinished }) => !writableFinished) ?? [];
   }
 
   /** Returns true between two requests. For the first one, the limits of requests hold. */
   #isIdle(socket: Socket): boolean {
-    return this.#exchanges.has(socket) && this.#unfinishedOf(socket).length === 0;
+    return this.#responses.has(socket) && this.#unfinishedOf(socket).length === 0;
   }
 
   /**
@@ -143,13 +133,9 @@ export class ClientConnections {
    * earlier request; or if the malformed request already got its response.
    */
   #wouldBeMisread(socket: Socket): boolean {
-    const exchanges = this.#exchanges.get(socket) ?? [];
-    const last = exchanges.at(-1);
-    if (last !== undefined && !last.request.complete && last.response.writableFinished) return true;
-    return exchanges.some(
-      ({ request, response }) =>
-        !response.writableFinished && (request.complete || response.headersSent),
-    );
+    const last = this.#responses.get(socket)?.at(-1);
+    if (last !== undefined && !last.req.complete && last.writableFinished) return true;
+    return this.#unfinishedOf(socket).some(({ req, headersSent }) => req.complete || headersSent);
   }
 }
 

@@ -38,6 +38,12 @@ export interface GuardOptions {
   readonly strayed: (request: IncomingMessage, path: string) => Promise<string | null>;
 }
 
+type HttpProblem = readonly [
+  httpStatus: number,
+  message: string,
+  headers?: Readonly<Record<string, string>>,
+];
+
 export class Guard {
   readonly #options: GuardOptions;
   readonly #singleHeaders: readonly string[];
@@ -85,43 +91,43 @@ export class Guard {
    * @returns false if the request has its response
    */
   passes(request: IncomingMessage, response: ServerResponse, isMcp: boolean): boolean {
-    const { policy, maxBodyBytes, requestHeaders, refused } = this.#options;
-    const { headers } = request;
-    const problem = httpProblem(request, this.#singleHeaders);
+    const problem = this.#problemOf(request);
     if (problem !== null) {
-      const [httpStatus, message] = problem;
-      refuse(response, httpStatus, message, { connection: 'close' });
-      return false;
-    }
-    const { origin, host = '' } = headers;
-    if (host !== this.#allowedHost && !isAllowedHost(host, policy)) {
-      refused('Host', host);
-      refuse(response, 403, 'Host not allowed (edge.allowedHosts)');
-      return false;
-    }
-    this.#allowedHost = host;
-    if (!isAllowedOrigin(origin, host, policy)) {
-      refused('Origin', origin ?? '');
-      refuse(response, 403, ORIGIN_NOT_ALLOWED);
-      return false;
-    }
-    if (policy.onLoopback && origin === undefined && isOfOtherPage(headers)) {
-      refuse(response, 403, 'A page of another origin asks for this (Sec-Fetch-Site)');
-      return false;
-    }
-    if (Number(headers['content-length'] ?? 0) > maxBodyBytes) {
-      refuse(response, 413, BODY_TOO_LARGE);
+      refuse(response, ...problem);
       return false;
     }
     if (!isMcp) return true;
+    const { origin } = request.headers;
     if (origin !== undefined) allowOrigin(response, origin);
     if (isPreflight(request)) {
-      respondToPreflight(request, response, requestHeaders);
+      respondToPreflight(request, response, this.#options.requestHeaders);
       return false;
     }
     const removed = this.#removedMethod(request);
     if (removed !== null) refuse(response, 405, removed, { allow: 'POST' });
     return removed === null;
+  }
+
+  /** @returns how a request is refused, whatever it is for; `null` if it is not */
+  #problemOf(request: IncomingMessage): HttpProblem | null {
+    const { policy, maxBodyBytes, refused } = this.#options;
+    const { headers } = request;
+    const problem = httpProblem(request, this.#singleHeaders);
+    if (problem !== null) return [...problem, { connection: 'close' }];
+    const { origin, host = '' } = headers;
+    if (host !== this.#allowedHost && !isAllowedHost(host, policy)) {
+      refused('Host', host);
+      return [403, 'Host not allowed (edge.allowedHosts)'];
+    }
+    this.#allowedHost = host;
+    if (!isAllowedOrigin(origin, host, policy)) {
+      refused('Origin', origin ?? '');
+      return [403, ORIGIN_NOT_ALLOWED];
+    }
+    if (policy.onLoopback && origin === undefined && isOfOtherPage(headers)) {
+      return [403, 'A page of another origin asks for this (Sec-Fetch-Site)'];
+    }
+    return Number(headers['content-length'] ?? 0) > maxBodyBytes ? [413, BODY_TOO_LARGE] : null;
   }
 
   /** @returns why a method is refused; `null` if it is not */

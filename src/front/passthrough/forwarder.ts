@@ -16,8 +16,8 @@ import {
   type RequestHeaderRules,
 } from './request.ts';
 import {
+  countOpen,
   isListening,
-  OpenResponse,
   pipe,
   refusePassThrough,
   refuseFailed,
@@ -123,10 +123,10 @@ export class PassThroughForwarder {
         resolve();
       };
       if (reply.raw.destroyed) return leave();
-      const open = new OpenResponse(this.#options.openResponses, request, reply);
+      const count = countOpen(this.#options.openResponses, request, reply);
       reply.raw.once('close', leave);
       const hooks = this.#hooks(request, reply, target, () => {
-        open.begin({ isListening: isListening(request, reply) });
+        count(isListening(request, reply));
         if (goesOn(request, reply)) this.#cutWhenRefused(request, reply);
         resolve();
       });

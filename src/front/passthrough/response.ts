@@ -12,37 +12,23 @@ import { EFFECTS_IN_WORDS, type MayHaveActed } from '../../model/failures.ts';
 import { BodyTooLarge } from './request.ts';
 
 /**
- * One response, counted while a drain must wait for it. A drain does not wait for the streams on which clients listen,
- * since they would never end.
+ * Counts a response while a drain must wait for it. A drain does not wait for the streams on which clients listen, since they
+ * would never end. Until the head of the response arrives, `Accept` tells whether the client listens.
+ * @returns a function to call with the head: whether the client listens
  */
-export class OpenResponse {
-  readonly #openResponses: OpenResponses;
-  readonly #reply: FastifyReply;
-  #release: (() => void) | null = null;
-
-  /** Until the head of the response arrives, `Accept` tells whether the client listens. */
-  constructor(openResponses: OpenResponses, request: FastifyRequest, reply: FastifyReply) {
-    this.#openResponses = openResponses;
-    this.#reply = reply;
-    reply.raw.once('close', () => this.#uncount());
-    const { method, headers } = request;
-    if (method !== 'GET' || !(headers.accept ?? '').includes('text/event-stream')) this.#count();
-  }
-
-  /** Handles the head of the response. */
-  begin({ isListening }: { readonly isListening: boolean }): void {
-    if (isListening) this.#uncount();
-    else if (!this.#reply.raw.destroyed) this.#count();
-  }
-
-  #count(): void {
-    this.#release ??= this.#openResponses.open();
-  }
-
-  #uncount(): void {
-    this.#release?.();
-    this.#release = null;
-  }
+export function countOpen(
+  openResponses: OpenResponses,
+  { method, headers }: FastifyRequest,
+  { raw }: FastifyReply,
+): (isListening: boolean) => void {
+  let release: (() => void) | null = null;
+  const count = (isListening: boolean) => {
+    if (isListening) release?.();
+    else if (!raw.destroyed) release ??= openResponses.open();
+  };
+  raw.once('close', () => release?.());
+  count(method === 'GET' && (headers.accept ?? '').includes('text/event-stream'));
+  return count;
 }
 
 /** Tells whether the response, whose headers the reply already has, is a stream to listen on. */

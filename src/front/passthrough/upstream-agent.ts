@@ -44,10 +44,15 @@ export class UpstreamAgent {
     // Before anything was written, the server cannot have acted. No error code says so: a connection that stood may break
     // with `EHOSTUNREACH` or `ECONNREFUSED`, too.
     let isWritten = false;
-    const begin = () => (isWritten = true);
-    const dispatcher = this.#agent.compose(
-      (dispatch) => (dispatched, handler) => dispatch(dispatched, new StartHandler(handler, begin)),
-    );
+    const dispatcher = this.#agent.compose((dispatch) => (dispatched, handler) => {
+      const start = handler.onRequestStart?.bind(handler);
+      // undici calls it when the connection is ready.
+      handler.onRequestStart = (...told) => {
+        isWritten = true;
+        start?.(...told);
+      };
+      return dispatch(dispatched, handler);
+    });
     dispatcher.request({ ...options, signal }, (error, response) => {
       if (error !== null) {
         if (!isWritten) this.#unsent.add(error);
@@ -71,37 +76,5 @@ export class UpstreamAgent {
   /** Closes all connections, with the requests on them. */
   async close(): Promise<void> {
     await this.#agent.destroy();
-  }
-}
-
-/** Passes everything on. undici calls `onRequestStart` when the connection is ready. */
-class StartHandler implements Dispatcher.DispatchHandler {
-  readonly #handler: Dispatcher.DispatchHandler;
-  readonly #onStart: () => void;
-
-  constructor(handler: Dispatcher.DispatchHandler, onStart: () => void) {
-    this.#handler = handler;
-    this.#onStart = onStart;
-  }
-
-  onRequestStart(...told: Parameters<NonNullable<Dispatcher.DispatchHandler['onRequestStart']>>) {
-    this.#onStart();
-    this.#handler.onRequestStart?.(...told);
-  }
-
-  onResponseStart(...told: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>) {
-    return this.#handler.onResponseStart?.(...told);
-  }
-
-  onResponseData(...told: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseData']>>) {
-    return this.#handler.onResponseData?.(...told);
-  }
-
-  onResponseEnd(...told: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseEnd']>>) {
-    return this.#handler.onResponseEnd?.(...told);
-  }
-
-  onResponseError(...told: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseError']>>) {
-    this.#handler.onResponseError?.(...told);
   }
 }

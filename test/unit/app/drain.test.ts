@@ -5,8 +5,10 @@ import { drainCalls } from '../../../src/app/drain.ts';
 import { LocalCounts } from '../../../src/lib/counts.ts';
 import { Capacity } from '../../../src/calls/registry.ts';
 import { OpenResponses } from '../../../src/lib/http.ts';
-
+import { PendingRequests } from '../../../src/routes/pending-requests.ts';
+import { Routes } from '../../../src/routes/routes.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { configOf, withRoute } from '../config/problems-of.ts';
 
 /** A clock whose time of day can be set back; durations go on. */
 class SettableClock extends ManualClock {
@@ -29,15 +31,12 @@ test('a drain ends in its time when the clock is set back meanwhile', async () =
   );
   capacity.move('none', 'running', 'Ada');
   let isOver = false;
-  const drained = drainCalls({
-    calls: [],
-    tasks: [],
+  const drain = { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 };
+  const drained = drainCalls(new Routes(), {
+    config: { ...configOf(withRoute()), drain },
     capacity,
-    subscriptions: [],
-    pendingRequests: { endAll: () => {} },
+    pendingRequests: new PendingRequests(),
     openResponses: new OpenResponses(),
-    drain: { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 },
-    graceMs: 1_000,
     clock,
     log: { event: () => {}, takes: () => true },
   }).then(() => (isOver = true));
@@ -50,7 +49,7 @@ test('a drain ends in its time when the clock is set back meanwhile', async () =
   await passMs(500);
   clock.setBackMs = 3_600_000;
   expect(isOver).toBe(false);
-  await passMs(1_600);
+  await passMs(2_600);
   expect(isOver).toBe(true);
   await drained;
 });
