@@ -72,6 +72,11 @@ export class UpstreamFailure extends Error {
   }
 }
 
+/** Builds the failure of a request to a server that does not speak as it should, and has not acted on it. */
+export function protocolError(problem: string): UpstreamFailure {
+  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: false });
+}
+
 const MAX_SAID_CHARACTERS = 160;
 
 /** Returns the beginning of a text as one line, without characters that change how a terminal shows it. */

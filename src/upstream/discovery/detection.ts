@@ -1,6 +1,6 @@
 /** Finds out what a server speaks: which era, and over which transport. */
 import type { JsonObject } from '../../protocol/json.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
+import { asUpstreamFailure, protocolError, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { Session } from '../session/session.ts';
 import type { Transport } from '../transport/transport.ts';
 
@@ -50,7 +50,8 @@ const PROXY_STATUSES = new Set([502, 504]);
 export async function detect(options: DetectionOptions): Promise<Detected> {
   const { era, transport, open, modern } = options;
   if (era === 'modern') {
-    if ((await modern(true)) === null) throw notModern();
+    if ((await modern(true)) === null)
+      throw protocolError('it does not speak 2026-07-28, and upstream.era is modern');
     return { kind: 'modern', cause: 'configured', session: null };
   }
   if (transport !== 'auto') {
@@ -97,12 +98,4 @@ export function isRefusal({ code, details: { httpStatus } }: UpstreamFailure): b
   if (code === 'upstream_protocol_error') return true;
   const isError = httpStatus !== undefined && !PROXY_STATUSES.has(httpStatus);
   return code === 'upstream_unavailable' && isError;
-}
-
-function notModern(): UpstreamFailure {
-  return new UpstreamFailure(
-    'upstream_protocol_error',
-    'it does not speak 2026-07-28, and upstream.era is modern',
-    { mayHaveActed: false },
-  );
 }

@@ -2,7 +2,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isModernError, readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
+import { asUpstreamFailure, protocolError, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import { MessageReader } from '../http/readers.ts';
 import {
@@ -100,7 +100,7 @@ export class ModernSide {
     const timer = this.#http.clock.setTimer(timeoutMs, tellLate);
     try {
       const [reply] = (await reader.done).messages.flatMap((message) => replyIn(message) ?? []);
-      if (reply === undefined) throw noReply(method);
+      if (reply === undefined) throw protocolError(`it did not reply to ${method}`);
       return reply;
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
@@ -108,7 +108,7 @@ export class ModernSide {
       if (rpcError !== undefined) return { error: rpcError };
       // A response that breaks off is not one to this method.
       const isBrokenOff = reader.responseHead !== null && failure.code === 'upstream_unavailable';
-      throw isBrokenOff ? noReply(method) : failure;
+      throw isBrokenOff ? protocolError(`it did not reply to ${method}`) : failure;
     } finally {
       timer.cancel();
     }
@@ -118,11 +118,6 @@ export class ModernSide {
 function replyIn(value: JsonValue): JsonRpcReply | null {
   const message = readMessage(value);
   return message.type === 'response' ? message.reply : null;
-}
-
-function noReply(method: string): UpstreamFailure {
-  const problem = `it did not reply to ${method}`;
-  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: false });
 }
 
 function tooLate(method: string, timeoutMs: number): UpstreamFailure {

@@ -119,7 +119,8 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#heldAfterMs = heldAfterMs;
     if (timeoutMs === undefined) return;
     this.#setTimeout(timeoutMs, () => {
-      const failure = timedOut(timeoutMs);
+      const problem = `no complete response within ${timeoutMs} ms`;
+      const failure = new UpstreamFailure('upstream_timeout', problem, { mayHaveActed: true });
       if (!this.#hasHead) this.#judge(failure);
       this.fail(failure);
     });
@@ -340,10 +341,4 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 function mediaTypeOf(headers: IncomingHttpHeaders): string {
   const value = headers['content-type'];
   return typeof value === 'string' ? value.split(';', 1)[0]!.trim().toLowerCase() : '';
-}
-
-function timedOut(afterMs: number): UpstreamFailure {
-  return new UpstreamFailure('upstream_timeout', `no complete response within ${afterMs} ms`, {
-    mayHaveActed: true,
-  });
 }

@@ -1,9 +1,14 @@
 /** The `initialize` handshake: agrees on a revision, and reads what the server says of itself. */
-import { objectMember, type JsonObject } from '../../protocol/json.ts';
+import {
+  isJsonObject,
+  objectMember,
+  type JsonObject,
+  type JsonValue,
+} from '../../protocol/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { isLegacyRevision, LEGACY_REVISIONS, type LegacyRevision } from '../../protocol/meta.ts';
 import { runsToolTasks } from '../../protocol/task.ts';
-import { beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
+import { beginningOf, protocolError, type UpstreamFailure } from '../../model/upstream-failure.ts';
 
 export interface InitializeResult {
   readonly protocolVersion: LegacyRevision;
@@ -37,10 +42,9 @@ export async function initialize(
 function readInitializeResult(result: JsonObject): InitializeResult {
   const { protocolVersion } = result;
   if (!isLegacyRevision(protocolVersion)) {
-    throw new UpstreamFailure(
-      'upstream_protocol_error',
-      `it replied to initialize with the protocol version ${JSON.stringify(protocolVersion ?? null).slice(0, 40)}, which this gateway does not support`,
-      { mayHaveActed: false },
+    const version = JSON.stringify(protocolVersion ?? null).slice(0, 40);
+    throw protocolError(
+      `it replied to initialize with the protocol version ${version}, which this gateway does not support`,
     );
   }
   return describeServer(result, protocolVersion);
@@ -53,17 +57,13 @@ export function describeServer(raw: JsonObject, protocolVersion: LegacyRevision)
 }
 
 /** Returns the newest known revision that an `initialize` error lists in `data.supported`, or `null`. */
-function bestSupported(data: unknown): LegacyRevision | null {
-  const supported =
-    typeof data === 'object' && data !== null && 'supported' in data ? data.supported : null;
+function bestSupported(data: JsonValue | undefined): LegacyRevision | null {
+  const supported = isJsonObject(data) ? data['supported'] : null;
   if (!Array.isArray(supported)) return null;
   return LEGACY_REVISIONS.find((revision) => supported.includes(revision)) ?? null;
 }
 
 function refusedInitialize({ code, message }: JsonRpcErrorObject): UpstreamFailure {
-  return new UpstreamFailure(
-    'upstream_protocol_error',
-    `it refused initialize with the JSON-RPC error ${code}`,
-    { mayHaveActed: false, ...(message === '' ? {} : { said: beginningOf(message) }) },
-  );
+  const refused = protocolError(`it refused initialize with the JSON-RPC error ${code}`);
+  return message === '' ? refused : refused.with({ said: beginningOf(message) });
 }

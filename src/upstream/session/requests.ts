@@ -43,7 +43,8 @@ export class SessionRequests {
       if (method !== 'initialize') inBackground(this.cancel(id, reason, headers));
     };
     const timer = this.#clock.setTimer(this.#timeoutMs, () => {
-      resolve(timedOut(method, this.#timeoutMs));
+      const problem = `no reply to ${method} within ${this.#timeoutMs} ms`;
+      resolve(new UpstreamFailure('upstream_timeout', problem, { mayHaveActed: true }));
       cancel(`no reply within ${this.#timeoutMs} ms`);
     });
     const leave = () => {
@@ -86,10 +87,4 @@ export class SessionRequests {
   settleAll(failure: UpstreamFailure): void {
     for (const resolve of this.#waiting.values()) resolve(failure);
   }
-}
-
-function timedOut(method: string, afterMs: number): UpstreamFailure {
-  return new UpstreamFailure('upstream_timeout', `no reply to ${method} within ${afterMs} ms`, {
-    mayHaveActed: true,
-  });
 }

@@ -104,7 +104,8 @@ export class TaskRequests {
           return got.result['status'];
         }
         if (got.error.code !== ErrorCode.invalidParams) return 'unknown';
-        onLost(taskGone());
+        const problem = 'the server no longer has the task';
+        onLost(new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: true }));
         return null;
       } catch (error) {
         if (signal.aborted) return null;
@@ -150,10 +151,4 @@ export function isTransient({ code, details }: UpstreamFailure): boolean {
   if (details.httpStatus === 409) return false;
   if (details.isOtherJson === true) return true;
   return code === 'upstream_unavailable' || code === 'upstream_busy' || code === 'upstream_timeout';
-}
-
-function taskGone(): UpstreamFailure {
-  return new UpstreamFailure('upstream_unavailable', 'the server no longer has the task', {
-    mayHaveActed: true,
-  });
 }

@@ -8,7 +8,11 @@ import type { UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
 import { readMessage } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/meta.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../../../model/upstream-failure.ts';
+import {
+  asUpstreamFailure,
+  protocolError,
+  UpstreamFailure,
+} from '../../../model/upstream-failure.ts';
 import type { HttpClient } from '../../http/client.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
 import { LARGE_EVENT, type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
@@ -96,18 +100,20 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
   async close(): Promise<void> {
     this.#endpointTimer?.cancel();
     this.#stream?.abort();
-    for (const post of this.#posts) post.fail(sessionClosed());
-    this.#endpointNamed.reject(sessionClosed());
+    const details = { mayHaveActed: true };
+    const closed = new UpstreamFailure('upstream_unavailable', 'the session was closed', details);
+    for (const post of this.#posts) post.fail(closed);
+    this.#endpointNamed.reject(closed);
   }
 
   // The stream of the server:
 
   head({ mediaType }: ResponseHead): BodyForm {
     if (mediaType !== 'text/event-stream') {
-      throw notThisTransport('a GET did not open an event stream');
+      throw protocolError('a GET did not open an event stream');
     }
     this.#endpointTimer = this.#clock.setTimer(ENDPOINT_TIMEOUT_MS, () => {
-      this.#stream?.fail(notThisTransport(`no "endpoint" event within ${ENDPOINT_TIMEOUT_MS} ms`));
+      this.#stream?.fail(protocolError(`no "endpoint" event within ${ENDPOINT_TIMEOUT_MS} ms`));
     });
     return 'events';
   }
@@ -122,7 +128,7 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
       }
     } else if (event === 'endpoint' && this.#endpoint === null) {
       const endpoint = sameOrigin(data, this.#http.options.url);
-      if (endpoint === null) throw notThisTransport('the endpoint is on another origin');
+      if (endpoint === null) throw protocolError('the endpoint is on another origin');
       this.#endpoint = endpoint;
       this.#endpointTimer?.cancel();
       this.#options.onEndpoint?.(endpoint);
@@ -159,7 +165,7 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
     request?: UpstreamRequestId,
   ): Promise<void> {
     if (this.#endpoint === null) {
-      return Promise.reject(notThisTransport('the transport is not open'));
+      return Promise.reject(protocolError('the transport is not open'));
     }
     const reader = new StatusReader(() => {
       if (request !== undefined) this.listener.sent(request);
@@ -184,16 +190,6 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
     const place = this.#posts.add(post);
     return reader.done.finally(() => place.leave());
   }
-}
-
-function notThisTransport(problem: string): UpstreamFailure {
-  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: false });
-}
-
-function sessionClosed(): UpstreamFailure {
-  return new UpstreamFailure('upstream_unavailable', 'the session was closed', {
-    mayHaveActed: true,
-  });
 }
 
 /**

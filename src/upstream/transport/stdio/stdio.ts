@@ -10,6 +10,7 @@ import { readMessage } from '../../../protocol/json-rpc.ts';
 import {
   asUpstreamFailure,
   beforeRequest,
+  protocolError,
   UpstreamFailure,
 } from '../../../model/upstream-failure.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
@@ -289,8 +290,4 @@ function oneLine(message: JsonObject): string {
   return JSON.stringify(message).replace(LINE_SEPARATORS, (separator) =>
     separator === '\u2028' ? '\\u2028' : '\\u2029',
   );
-}
-
-function protocolError(problem: string): UpstreamFailure {
-  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: false });
 }
