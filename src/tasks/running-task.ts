@@ -5,7 +5,7 @@
 import { inBackground, reportDefect } from '../lib/background.ts';
 import { sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import { callFailure } from '../model/failures.ts';
-import type { Caller, Failure, CallReply, Waiter, WaitingTask } from '../model/request.ts';
+import type { Caller, Failure, Waiter, WaitingTask } from '../model/request.ts';
 import type { Written } from '../model/store.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
@@ -15,7 +15,7 @@ import { isStorable, TASK_TOO_LARGE, type TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
 import { untilChanged } from './until-changed.ts';
-import { meaningOf, type Asked, type NextStep } from './next-step.ts';
+import { failedBy, nextStep } from './next-step.ts';
 import { endWaiter, stopElsewhere, type TaskCalls } from './task-calls.ts';
 
 export interface RunningTaskOptions {
@@ -50,8 +50,6 @@ const DEFECT = callFailure('internal_error', 'unknown', 'Internal error');
 export class RunningTask implements WaitingTask {
   readonly #options: RunningTaskOptions;
   #record: TaskRecord;
-  /** What was asked when answers came that are on their way; `null` if another replica took them, or there are none. */
-  #asked: Asked | null = null;
   /** Whose credentials go upstream: those of the last request about the task. */
   #caller: Caller;
   /** Closes the waiter that waits for the call; `null` while none does. */
@@ -150,13 +148,12 @@ export class RunningTask implements WaitingTask {
       Object.hasOwn(state.inputRequests, key),
     );
     if (given.length === 0) return null;
-    this.#asked = { state, retry };
     this.#change({
       state: { status: 'working' },
       retry: { ...retry, inputResponses: Object.fromEntries(given) },
     });
     return Promise.race([
-      this.#wait(),
+      this.#wait({ state, retry }),
       sleep(clock, ACKNOWLEDGE_MS, this.#over.signal).then(() => null),
     ]);
   }
@@ -224,23 +221,28 @@ export class RunningTask implements WaitingTask {
     return this.#saver.keep();
   }
 
-  /** Waits for the call until it asks or ends; a defect ends the task. @returns the failure of answers that do not fit, or were not taken */
-  #wait(): Promise<Failure | null> {
-    return this.#untilShown().catch((error: unknown) => {
+  /**
+   * Waits for the call until it asks or ends; a defect ends the task.
+   * @param asked what was asked, if the task has answers to that; unknown if they come from another replica, or from a wait before
+   * @returns the failure of answers that do not fit, or were not taken
+   */
+  #wait(asked: Partial<TaskRecord> | null = null): Promise<Failure | null> {
+    return this.#untilShown(asked).catch((error: unknown) => {
       this.#fail(DEFECT, true);
       reportDefect({ error });
       return DEFECT;
     });
   }
 
-  async #untilShown(): Promise<Failure | null> {
+  async #untilShown(lastAsked: Partial<TaskRecord> | null): Promise<Failure | null> {
     const { calls } = this.#options;
+    let asked = lastAsked;
     let failure: Failure | null = null;
     /** The same, until the call shows that it goes on without the answers: then it has not ended with them. */
     let cause: Failure | null = null;
     for (;;) {
       const { retry } = this.#record;
-      if (retry === null || this.#isGone || this.#waiting !== null) return null;
+      if (retry === null || this.#isGone || this.#waiting !== null) return failure;
       const waiting = new AbortController();
       this.#waiting = waiting;
       this.#hasMoved = false;
@@ -249,32 +251,27 @@ export class RunningTask implements WaitingTask {
       const reply = await served;
       if (this.#waiting !== waiting) return null;
       this.#waiting = null;
-      const next = this.#take(reply, retry, cause);
-      if (next.type === 'refused') {
-        // The question is open again. What was asked is not known of answers that another replica took.
-        this.#change(this.#asked ?? { retry: { ...retry, inputResponses: null } });
-        if (this.#asked !== null) return next.failure;
-      } else if (next.type === 'later') {
+      if (this.#record.retry === null) return failure;
+      const next = nextStep(reply, retry, this.#record.retry, cause);
+      if (next.type === 'later') {
         await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
         // It can have gone meanwhile, and given its claim back.
         if (!this.#isGone && !(await this.#options.claim().catch(() => true)))
           this.#leaveToHolder();
-      } else if (next.type === 'notTaken') {
-        failure = next.failure;
-        cause = failure;
+      } else if (next.type === 'refused' && asked !== null) {
+        this.#change(asked);
+        return next.failure;
+      } else if (next.type === 'refused' || next.type === 'notTaken') {
+        ({ failure } = next);
+        if (next.type === 'notTaken') cause = failure;
         this.#change({ retry: { ...retry, inputResponses: null } });
       } else {
         cause = null;
+        asked = null;
+        this.#change(next.change);
         if (next.type === 'shown' && !this.#hasMoved) return failure;
       }
     }
-  }
-
-  #take(reply: CallReply, sent: TaskRecord['retry'], cause: Failure | null): NextStep {
-    const { next, change, asked } = meaningOf(reply, sent, this.#record, cause);
-    if (asked !== null) this.#asked = asked;
-    if (change !== null) this.#change(change);
-    return next;
   }
 
   #requestOf({ request, requestState, inputResponses }: NonNullable<TaskRecord['retry']>) {
@@ -311,10 +308,9 @@ export class RunningTask implements WaitingTask {
     if (isVisible) for (const tell of [...this.#watchers]) tell();
   }
 
-  #fail({ error }: Failure, isRunning: boolean): void {
+  #fail(failure: Failure, isRunning: boolean): void {
     if (isRunning) this.#stopCall();
-    const failed = { status: 'failed', error: { ...error } } as const;
-    this.#change({ state: failed, statusMessage: error.message, retry: null });
+    this.#change(failedBy(failure));
   }
 
   #stopCall(): void {

@@ -16,8 +16,8 @@ const QUESTIONS: JsonObject = { 'elicitation-1': { method: 'elicitation/create',
 const ANSWERS: JsonObject = { 'elicitation-1': { action: 'accept', content: {} } };
 const DONE: CallReply = { kind: 'result', result: { resultType: 'complete', content: [] } };
 
-function asking(requestState: string): CallReply {
-  const result = { resultType: 'input_required', inputRequests: QUESTIONS, requestState };
+function asking(requestState: string, inputRequests = QUESTIONS): CallReply {
+  const result = { resultType: 'input_required', inputRequests, requestState };
   return { kind: 'result', result };
 }
 
@@ -104,6 +104,25 @@ describe('an answer that does not fit its question', () => {
     expect(await answered).toBeNull();
     await replies(refused);
     expect(task.record.state).toEqual({ status: 'input_required', inputRequests: QUESTIONS });
+  });
+
+  // Rule promoted-4.
+  test('leaves the question open that it is for, if another one was open before', async () => {
+    const { task, clock, retries, replies } = taskTestbed();
+    void task.answer(ANSWERS);
+    await settled();
+    // The call asks again, and moves once more before the task has seen that: the task looks at it.
+    task.moved();
+    const second: JsonObject = { 'elicitation-2': { method: 'elicitation/create', params: {} } };
+    await replies(asking('round-2', second));
+    const answered = task.answer({ 'elicitation-2': { action: 'accept', content: {} } });
+    await replies(asking('round-2', second));
+    clock.advance(250);
+    expect(await answered).toBeNull();
+    await replies(refused);
+    await replies(asking('round-2', second));
+    expect(retries).toHaveLength(4);
+    expect(task.record.state).toEqual({ status: 'input_required', inputRequests: second });
   });
 
   // Rule promoted-4.
