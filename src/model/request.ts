@@ -85,6 +85,8 @@ export interface Promotion {
 export interface WaitingTask {
   /** How long it lives yet, in ms. */
   readonly leftMs: number;
+  /** The credentials with which it would retry; `null` if it does not wait on: it stops the call, or has gone to another replica. */
+  readonly credentialsKey: string | null;
   /** Whether no other process can go on with it. */
   readonly endsWithProcess: boolean;
   /** Whether it waits only to have the server cancel the call, which is not left to the server then. */

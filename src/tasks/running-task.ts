@@ -88,6 +88,10 @@ export class RunningTask implements WaitingTask {
     return timeLeftMs(this.#options.clock, createdAtMs, ttlMs);
   }
 
+  get credentialsKey(): string | null {
+    return this.#isGone ? null : this.#caller.credentialsKey;
+  }
+
   get endsWithProcess(): boolean {
     return this.#options.store === null;
   }

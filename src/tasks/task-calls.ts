@@ -48,6 +48,7 @@ const RETRY_MS = 1_000;
 
 const STOPPING_TASK: WaitingTask = {
   leftMs: LIVES_MS,
+  credentialsKey: null,
   endsWithProcess: false,
   isStopping: true,
   moved: () => {},

@@ -18,7 +18,7 @@ import {
 import { lifeOf, limitsOfTask } from './limits.ts';
 import { logNotificationLoss } from './log.ts';
 import type { ReadAnswers } from './questions.ts';
-import { failed, replyToWaiter } from './replies.ts';
+import { continuationOf, failed, replyToWaiter } from './replies.ts';
 
 /** The most waiters that wait at one call: a client needs one, and a second one if it repeats its retry. */
 const MAX_WAITERS = 16;
@@ -172,9 +172,19 @@ function openRound(state: CallState): number {
   return state.name === 'parked' || state.name === 'awaitingUrlVisit' ? state.round : 0;
 }
 
-/** Has the client retry, if one more call may be parked. */
+/** Has the client retry, if one more call may be parked, and a task if that is of use. */
 export function endHold(call: CallData): void {
-  call.dispatch({ type: 'holdOver', mayPark: call.services.registry.hasRoomToPark(call) });
+  const mayPark = call.services.registry.hasRoomToPark(call) && !isUpToDate(call);
+  call.dispatch({ type: 'holdOver', mayPark });
+}
+
+/** Tells whether a task, and nobody else, waits for the call, to which a retry would bring nothing new: no pointer, and no credentials. */
+function isUpToDate(call: CallData): boolean {
+  const isWaiting = call.waiters.every(
+    ({ request: { task, caller, inputResponses } }) =>
+      inputResponses === null && task?.credentialsKey === caller.credentialsKey,
+  );
+  return isWaiting && call.lastContinuation === JSON.stringify(continuationOf(call, []));
 }
 
 /** Tells a client that knows tasks to retry: its call becomes a task then. While the stream is broken, that stays due. */

@@ -178,6 +178,8 @@ export class CallData {
 
   /** The task that waits for the call in place of its client; `null` if there is none. */
   task: WaitingTask | null = null;
+  /** What the last pointer of the task says of how the call goes on, as JSON; `null` before the first. */
+  lastContinuation: string | null = null;
   /** Whether the server runs the call as a task, and its client, which knows tasks, was not told yet. */
   isTaskDue = false;
 

@@ -24,7 +24,7 @@ interface LimitSources {
 /** A task has no limit of rounds besides its time: this one is never reached. */
 const MAX_TASK_ROUNDS = 1_000_000_000;
 /**
- * How often the pointer of a task is renewed, in ms: soon after it became a task, when the server has often sent nothing
+ * How often the pointer of a task is renewed if it is out of date, in ms: soon after it became a task, when the server has often sent nothing
  * yet that a stream could be resumed from, and then so that no server has to keep many events for it.
  */
 const FIRST_RENEWAL_MS = 1_000;

@@ -154,6 +154,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const inputRequests = call.questions?.inputRequests(shown) ?? {};
   call.hasPointer = true;
   const continuation = continuationOf(call, keys);
+  if (call.task !== null) call.lastContinuation = JSON.stringify(continuation);
   const { requestState, continues } = sealPointer(call, round, continuation);
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
@@ -172,7 +173,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
 }
 
 /** @returns what another replica needs to continue the call, or `null` if none could */
-function continuationOf(call: CallData, keys: readonly InputKey[]): Continuation | null {
+export function continuationOf(call: CallData, keys: readonly InputKey[]): Continuation | null {
   const { questions, given } = call;
   const { mayReplay, startedAtMs } = call.origin;
   const resume = resumePointOf(call);

@@ -36,11 +36,15 @@ async function askedCall(options: Partial<CallsOptions> = {}) {
 function retryOfTask(
   { calls, clock }: Awaited<ReturnType<typeof askedCall>>,
   asked: CallReply,
-  inputResponses: JsonObject,
+  inputResponses: JsonObject | null,
   endsAtMs: number,
   moved = () => {},
+  state = { isGone: false },
 ): Promise<CallReply> {
   const task: EdgeRequest['task'] = {
+    get credentialsKey() {
+      return state.isGone ? null : FIRST.caller.credentialsKey;
+    },
     get leftMs() {
       return endsAtMs - clock.now();
     },
@@ -111,6 +115,27 @@ test('a call that is released again is no news for its task', async () => {
   expect(await reply).toMatchObject({ result: { resultType: 'input_required' } });
   expect(server.did.filter((did) => did === 'leave')).toHaveLength(2);
   expect(news).toBe(0);
+});
+
+// Rule shared-16.
+test('a call replies within a minute to a task that has gone to another replica', async () => {
+  const testbed = await askedCall();
+  const { clock, server, asked, calls } = testbed;
+  const endsAtMs = clock.now() + DAY_MS;
+  const task = { isGone: false };
+  const wait = (reply: CallReply, answers: JsonObject | null) =>
+    retryOfTask(testbed, reply, answers, endsAtMs, () => {}, task);
+  const answered = wait(asked, ANSWER);
+  await settled();
+  clock.advance(1_000);
+  const waiting = wait(await answered, null);
+  await settled();
+  clock.advance(600_000);
+  expect(await Promise.race([waiting, settled()])).toBeUndefined();
+  task.isGone = true;
+  clock.advance(60_000);
+  expect(await waiting).toMatchObject({ result: { resultType: 'input_required' } });
+  expect([server.did.includes('cancel'), calls.parked]).toEqual([false, 0]);
 });
 
 // Rule drain-8: `drain.parked` also keeps tasks that no other process knows.

@@ -288,7 +288,13 @@ describe('a retry that could make its call again', () => {
   test('leaves nothing behind if its answers are ill-formed and a task waits for it', async () => {
     const options = { mayReplay: async () => true, reattach: false };
     const testbed = await heirOf(parkedElsewhere, options);
-    const task = { leftMs: 60_000, endsWithProcess: true, moved: () => {}, learned: () => {} };
+    const task = {
+      leftMs: 60_000,
+      credentialsKey: null,
+      endsWithProcess: true,
+      moved: () => {},
+      learned: () => {},
+    };
     const inputResponses = { 'elicitation-1': 'ill-formed' };
     const requestState = requestStateOf(testbed.last);
     const request = { ...FIRST, inputResponses, requestState, task };

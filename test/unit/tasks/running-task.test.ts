@@ -266,7 +266,7 @@ describe('a task that another replica has taken over', () => {
     clock.advance(1_000);
     await settled();
     expect(did).toEqual(['claim', 'gone', 'send back', 'send back']);
-    expect(waiters[0]?.closed.aborted).toBe(false);
+    expect([waiters[0]?.closed.aborted, task.credentialsKey]).toEqual([false, null]);
     await replies(asking('round-1'));
     expect(clock.pending).toBe(0);
   });

@@ -1,5 +1,5 @@
 /** Tasks in a store: of one whose time is over nothing is left, and one that ends meanwhile is not taken over. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
 import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
 import { randomId } from '../../../src/lib/crypto.ts';
@@ -136,6 +136,61 @@ test.each(STAGES)('the end of a task frees everything where %s', async (_, optio
   expect([kept.size, claims.size]).toEqual([0, 0]);
   expect([calls.parked, capacity.running, calls.callsOnlyHere]).toEqual([0, 0, 0]);
   expect(clock.pending).toBe(0);
+});
+
+// Rule shared-23: While nothing of a task changes, nothing of it is written, and its call is not looked at. It takes a new pointer,
+// once a minute at most, if its stream could be resumed at a later event, or has to be resumed with other credentials.
+describe('while a task waits for its server', () => {
+  async function waitingTask(server: (testbed: Testbed) => void) {
+    const testbed = tasksTestbed();
+    const { kept, pass, logged, store } = testbed;
+    server(testbed);
+    const taskId = await taskOf(testbed);
+    await pass(61_000);
+    const { keep } = store;
+    let writes = 0;
+    store.keep = (...record) => {
+      writes += 1;
+      return keep(...record);
+    };
+    logged.length = 0;
+    /** What happens in ten minutes. */
+    const inTenMinutes = async () => {
+      const before = { writes, lines: logged.length, sealed: [...kept.values()][0] };
+      await pass(10 * 60_000);
+      const sealed = [...kept.values()][0];
+      return {
+        writes: writes - before.writes,
+        lines: logged.slice(before.lines).filter((name) => name !== 'call.moved'),
+        isNew: sealed !== before.sealed,
+      };
+    };
+    return { ...testbed, taskId, inTenMinutes };
+  }
+
+  test.each<[string, (testbed: Testbed) => void]>([
+    ['sends no events', () => {}],
+    ['sends events', ({ server }) => server.keepsEvents()],
+  ])('nothing is written if it %s, and nothing changes', async (_, server) => {
+    const { inTenMinutes } = await waitingTask(server);
+    expect(await inTenMinutes()).toEqual({ writes: 0, lines: [], isNew: false });
+  });
+
+  test('the pointer is renewed if the stream can be resumed at a later event', async () => {
+    const { inTenMinutes, server } = await waitingTask((testbed) => testbed.server.keepsEvents());
+    if (server.point === null) throw new Error('the server keeps no events');
+    server.point = { ...server.point, lastEventId: 'later' };
+    expect(await inTenMinutes()).toMatchObject({ writes: 1, isNew: true });
+    expect(await inTenMinutes()).toMatchObject({ writes: 0, isNew: false });
+  });
+
+  test('its call takes the credentials of the last request about the task', async () => {
+    const { inTenMinutes, tasks, taskId } = await waitingTask(() => {});
+    const caller = { ...FIRST.caller, credentialsKey: 'newer' };
+    await tasks.get({ ...FIRST, caller }, taskId, waitingClient().waiter);
+    expect((await inTenMinutes()).lines).toContain('call.resumed');
+    expect((await inTenMinutes()).lines).toEqual([]);
+  });
 });
 
 // Rule promoted-7.
