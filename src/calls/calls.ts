@@ -213,9 +213,7 @@ export class Calls {
    * @returns false if the call is not here, or if its stream is being resumed: then it is not cancelled
    */
   cancelHere(request: EdgeRequest, requestState: string): boolean {
-    const pointer = this.#open(request, requestState);
-    if (pointer instanceof InvalidRequestState) return false;
-    const call = this.#registry.find(pointer.callId);
+    const call = this.#callOf(request, requestState);
     if (call === undefined || isBroken(call.state)) return false;
     if (isDetached(call.state)) call.dispatch({ type: 'expired', timer: 'park' });
     return true;
@@ -223,9 +221,7 @@ export class Calls {
 
   /** Tells the clients of a call that is here to retry, if it only waits for the server. */
   sendBack(request: EdgeRequest, requestState: string): void {
-    const pointer = this.#open(request, requestState);
-    if (pointer instanceof InvalidRequestState) return;
-    this.#registry.find(pointer.callId)?.dispatch({ type: 'requesterStops' });
+    this.#callOf(request, requestState)?.dispatch({ type: 'requesterStops' });
   }
 
   /**
@@ -243,9 +239,7 @@ export class Calls {
 
   /** Tells whether the server runs a call that is here as a legacy task. */
   runsAsServerTask(request: EdgeRequest, requestState: string): boolean {
-    const pointer = this.#open(request, requestState);
-    if (pointer instanceof InvalidRequestState) return false;
-    return (this.#registry.find(pointer.callId)?.serverTask ?? null) !== null;
+    return (this.#callOf(request, requestState)?.serverTask ?? null) !== null;
   }
 
   /** Admits new calls again, and puts the times of these settings in force. */
@@ -272,6 +266,13 @@ export class Calls {
   #start(request: EdgeRequest, waiter: Waiter, mayReplay: boolean, id: CallId): Promise<CallReply> {
     const outcomeKey = this.#services.directory && randomBytes(32).toString('base64url');
     return startCall(this.#services, { id, mayReplay, outcomeKey }, request, waiter);
+  }
+
+  /** @returns the call of a pointer, if it is here */
+  #callOf(request: EdgeRequest, requestState: string): CallData | undefined {
+    const pointer = this.#open(request, requestState);
+    if (pointer instanceof InvalidRequestState) return undefined;
+    return this.#registry.find(pointer.callId);
   }
 
   #open(request: EdgeRequest, requestState: string): Pointer | InvalidRequestState {

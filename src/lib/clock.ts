@@ -187,16 +187,20 @@ export function timeLeftMs(clock: Pick<Clock, 'now'>, beganAtMs: number, lastsMs
   return Math.min(lastsMs, Math.max(0, beganAtMs + lastsMs - clock.now()));
 }
 
-/** Resolves after `afterMs` milliseconds, or as soon as the signal aborts. */
-export function sleep(clock: Clock, afterMs: number, signal?: Closed): Promise<void> {
+/** Resolves after `afterMs` milliseconds, or as soon as one of the signals aborts. */
+export function sleep(
+  clock: Clock,
+  afterMs: number,
+  ...signals: readonly (Closed | undefined)[]
+): Promise<void> {
   return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
+    if (signals.some((signal) => signal?.aborted === true)) return resolve();
     const finish = () => {
       timer.cancel();
-      signal?.removeEventListener('abort', finish);
+      for (const signal of signals) signal?.removeEventListener('abort', finish);
       resolve();
     };
     const timer = clock.setTimer(afterMs, finish);
-    signal?.addEventListener('abort', finish);
+    for (const signal of signals) signal?.addEventListener('abort', finish);
   });
 }

@@ -3,7 +3,7 @@
  * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
  */
 import { inBackground, reportDefect } from '../lib/background.ts';
-import { sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
+import { Closing, sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import { callFailure } from '../model/failures.ts';
 import type { Caller, Failure, Waiter, WaitingTask } from '../model/request.ts';
 import type { Written } from '../model/store.ts';
@@ -14,7 +14,6 @@ import type { ServerTask } from '../protocol/task.ts';
 import { isStorable, TASK_TOO_LARGE, type TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
-import { untilChanged } from './until-changed.ts';
 import { failedBy, nextStep } from './next-step.ts';
 import { endWaiter, stopElsewhere, type TaskCalls } from './task-calls.ts';
 
@@ -63,7 +62,7 @@ export class RunningTask implements WaitingTask {
   #isGone = false;
   #expiry: Timer;
   readonly #saver: TaskSaver;
-  readonly #watchers = new Set<() => void>();
+  #nextChange = new Closing();
   readonly #over = new AbortController();
 
   constructor(record: TaskRecord, caller: Caller, options: RunningTaskOptions) {
@@ -106,10 +105,9 @@ export class RunningTask implements WaitingTask {
     this.#caller = caller;
   }
 
-  /** Calls the listener each time that the task changes. @returns a function that ends that */
-  watch(listener: () => void): () => void {
-    this.#watchers.add(listener);
-    return () => this.#watchers.delete(listener);
+  /** Aborts when the task changes, or is gone from here. */
+  get nextChange(): Closed {
+    return this.#nextChange;
   }
 
   /** Waits for the call from here on. */
@@ -145,7 +143,7 @@ export class RunningTask implements WaitingTask {
     const { clock } = this.#options;
     // Answers that come together are given one after the other.
     if (this.#record.state.status === 'working')
-      await untilChanged(this, clock, this.#over.signal, ACKNOWLEDGE_MS);
+      await sleep(clock, ACKNOWLEDGE_MS, this.#over.signal, this.#nextChange);
     const { state, retry } = this.#record;
     if (state.status !== 'input_required' || retry === null) return null;
     const given = Object.entries(answers).filter(([key]) =>
@@ -309,7 +307,7 @@ export class RunningTask implements WaitingTask {
     this.#record = record;
     const isProgress = Object.keys(to).every((member) => member === 'statusMessage');
     this.#saver.save(isProgress ? 'progress' : 'state');
-    if (isVisible) for (const tell of [...this.#watchers]) tell();
+    if (isVisible) this.#tellChange();
   }
 
   #fail(failure: Failure, isRunning: boolean): void {
@@ -358,6 +356,12 @@ export class RunningTask implements WaitingTask {
     this.#expiry.cancel();
     this.#over.abort();
     this.#options.onGone();
-    for (const tell of [...this.#watchers]) tell();
+    this.#tellChange();
+  }
+
+  #tellChange(): void {
+    const change = this.#nextChange;
+    this.#nextChange = new Closing();
+    change.abort();
   }
 }

@@ -116,10 +116,7 @@ export class TaskSaver {
   async #waitForProgress(): Promise<void> {
     const { clock, gone } = this.#options;
     const waitMs = this.#keptAtMs + PROGRESS_MS - clock.elapsed();
-    const ended = () => this.#hurry.abort();
-    gone.addEventListener('abort', ended);
-    if (waitMs > 0 && !gone.aborted) await sleep(clock, waitMs, this.#hurry);
-    gone.removeEventListener('abort', ended);
+    if (waitMs > 0) await sleep(clock, waitMs, gone, this.#hurry);
     this.#hurry = new Closing();
     this.#keptAtMs = clock.elapsed();
   }

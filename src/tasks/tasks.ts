@@ -20,7 +20,6 @@ import type { TaskStore } from './store.ts';
 import { TaskClaims } from './task-claims.ts';
 import { retryOf, type RouteCalls } from './task-calls.ts';
 import { TaskIds, type TaskName } from './task-ids.ts';
-import { untilChanged } from './until-changed.ts';
 import { createTaskResult, detailedTask, readTaskReply } from './wire.ts';
 
 export interface TasksOptions {
@@ -45,6 +44,10 @@ const POLL_INTERVAL_MS = 1_000;
 /** How long a request waits for a task whose replica has died, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;
 const RETRY_AFTER_MS = 250;
+/** How often a task is looked at that another replica has, for a client that waits for it, in ms: it does not tell when it changes. */
+const LOOK_EVERY_MS = 500;
+/** How often one is looked at that is here, in ms. It tells when it changes, but not when another replica takes it over. */
+const LOOK_HERE_EVERY_MS = 60_000;
 const UNREACHABLE: FailedReply = { type: 'failed', failure: TASK_UNREACHABLE };
 const NOT_FOUND: FailedReply = { type: 'failed', failure: UNKNOWN_TASK };
 
@@ -149,7 +152,9 @@ export class Tasks implements TaskEngine {
 
   /** Resolves when the task may have changed, or when `ended` aborts. */
   changed(request: EdgeRequest, taskId: string, ended: Closed): Promise<void> {
-    return untilChanged(this.#here(request, taskId), this.#options.clock, ended);
+    const task = this.#here(request, taskId);
+    const atMostMs = task === undefined ? LOOK_EVERY_MS : LOOK_HERE_EVERY_MS;
+    return sleep(this.#options.clock, atMostMs, ended, task?.nextChange);
   }
 
   /** Makes no new tasks from here on, and ends those that no other process could go on with. */

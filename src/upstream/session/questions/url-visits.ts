@@ -32,7 +32,7 @@ export class UrlVisits {
       if (missing.size === 0) over.abort();
     };
     this.#waiters.add(waiter);
-    await sleep(clock, waitMs, AbortSignal.any([signal, over.signal]));
+    await sleep(clock, waitMs, signal, over.signal);
     this.#waiters.delete(waiter);
   }
 }
