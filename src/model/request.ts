@@ -91,8 +91,11 @@ export interface WaitingTask {
   readonly endsWithProcess: boolean;
   /** Whether it waits only to have the server cancel the call, which is not left to the server then. */
   readonly isStopping?: true;
-  /** Called when the server asks or withdraws something, or ends the call, while the task does not wait for it. */
-  moved(): void;
+  /**
+   * Called when the server asks or withdraws something, or ends the call, while the task does not wait for it.
+   * @param isWorking whether the server works on, and has no question open
+   */
+  moved(isWorking: boolean): void;
   /** Called with what the server says of its own task. */
   learned(task: ServerTask): void;
 }

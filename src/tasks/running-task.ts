@@ -115,7 +115,9 @@ export class RunningTask implements WaitingTask {
     inBackground(this.#wait());
   }
 
-  moved(): void {
+  moved(isWorking = false): void {
+    if (isWorking && this.#record.state.status === 'input_required')
+      this.#change({ state: { status: 'working' } });
     if (this.#waiting !== null) this.#hasMoved = true;
     else inBackground(this.#wait());
   }

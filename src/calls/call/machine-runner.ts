@@ -93,7 +93,8 @@ function move(call: CallData, event: CallEvent): void {
   else if (state.name === 'done') keepForRepeats(call);
   // A task that waits for no reply looks at what is to be shown now, unless the call goes on elsewhere: an effect can have left it.
   const isNews = event.type !== 'retry' && isToBeShown(from, state);
-  if (isDetached(from) && isNews && !isLeft(call.state)) call.task?.moved();
+  if (isDetached(from) && isNews && !isLeft(call.state))
+    call.task?.moved(state.name === 'runningDetached');
 }
 
 function isToBeShown(from: CallState, to: CallState): boolean {

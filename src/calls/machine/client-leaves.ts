@@ -64,7 +64,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
     from: ['running'],
     on: 'holdOver',
     to: ['running'],
-    why: 'there is no place for one more call that waits for its client, or its task would learn nothing: this one stays with it',
+    why: 'there is no place for one more parked call, or nothing new for the task that waits: this one stays with it',
     when: (state, event, limits) => !event.mayPark && TOLD_TO_RETRY.when(state, event, limits),
     then: (state, _event, { maxHoldMs }) => {
       const afterMs = Math.max(maxHoldMs ?? 0, PARKING_CHECK_MS);

@@ -65,6 +65,24 @@ describe('a slow call', () => {
     expect(legacy.methods().filter((method) => method === 'response')).toHaveLength(3);
   });
 
+  // Rule promoted-3.
+  test('works on without a question that the server takes back', async () => {
+    const takenBack = new AbortController();
+    const ending = Promise.withResolvers<string>();
+    const { url, taskId } = await taskOf(
+      async (call) => {
+        await askName(call, 'Your name?', 'name', takenBack.signal).catch(() => {});
+        return ending.promise;
+      },
+      { tasks: { promote: 'interactive' } },
+    );
+    await untilTask(url, taskId, ['input_required']);
+    takenBack.abort();
+    expect(await untilTask(url, taskId, ['working'])).not.toHaveProperty('inputRequests');
+    ending.resolve('nobody');
+    expect((await untilTask(url, taskId, ['completed'])).result.content[0].text).toBe('nobody');
+  });
+
   // Rule promoted-4: An answer that does not fit its question is refused with -32602, and the question stays open.
   test('refuses an answer that does not fit, and keeps the question open', async () => {
     const { url, taskId } = await taskOf(async (call) => askName(call), {

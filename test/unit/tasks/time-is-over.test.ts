@@ -12,6 +12,7 @@ import {
   type Store,
 } from '../../../src/model/store.ts';
 import type { Promotion } from '../../../src/model/request.ts';
+import { serverRequestId } from '../../../src/protocol/ids.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { SessionSeal } from '../../../src/seal/session-seal.ts';
 import { TaskStore } from '../../../src/tasks/store.ts';
@@ -138,7 +139,7 @@ test.each(STAGES)('the end of a task frees everything where %s', async (_, optio
   expect(clock.pending).toBe(0);
 });
 
-// Rule shared-23: While nothing of a task changes, nothing of it is written, and its call is not looked at. It takes a new pointer,
+// Rule shared-23: While nothing of a task changes, nothing of it is written or logged. It takes a new pointer,
 // once a minute at most, if its stream could be resumed at a later event, or has to be resumed with other credentials.
 describe('while a task waits for its server', () => {
   async function waitingTask(server: (testbed: Testbed) => void) {
@@ -147,11 +148,11 @@ describe('while a task waits for its server', () => {
     server(testbed);
     const taskId = await taskOf(testbed);
     await pass(61_000);
-    const { keep } = store;
+    const { state } = store;
     let writes = 0;
-    store.keep = (...record) => {
+    store.state = (...record) => {
       writes += 1;
-      return keep(...record);
+      return state(...record);
     };
     logged.length = 0;
     /** What happens in ten minutes. */
@@ -191,6 +192,22 @@ describe('while a task waits for its server', () => {
     expect((await inTenMinutes()).lines).toContain('call.resumed');
     expect((await inTenMinutes()).lines).toEqual([]);
   });
+});
+
+// Rule promoted-3.
+test('a question that the server takes back is not shown any more', async () => {
+  const { server, tasks, pass, ...testbed } = tasksTestbed();
+  const taskId = await taskOf({ server, tasks, pass, ...testbed });
+  const status = async () => {
+    const reply = await tasks.get(FIRST, taskId, waitingClient().waiter);
+    return reply.type === 'task' && reply.task.state.status;
+  };
+  server.asks(7);
+  await pass(2_000);
+  expect(await status()).toBe('input_required');
+  server.says.withdrawn(serverRequestId(7));
+  await pass(1);
+  expect(await status()).toBe('working');
 });
 
 // Rule promoted-7.
