@@ -163,8 +163,9 @@ function mustSucceed(history: History, report: CallReport, journal: Journal): bo
   if (!isUndisturbed(history)) {
     // Whoever was shown a question can go on at another replica.
     const areGentle = faults.every(isGentle);
-    // A process that drains cancels a call whose answers are on their way to the server.
-    const isCut = server.takesAnswersMs > 0 && end?.type === 'failed' && end.reason === DRAINING;
+    // A process that drains cancels a call whose answers are on their way to the server, which takes time with noise, too.
+    const areOnTheirWay = server.takesAnswersMs > 0 || !history.isCalm;
+    const isCut = areOnTheirWay && end?.type === 'failed' && end.reason === DRAINING;
     const isKept = server.hasStore && server.forgetsAtMs === null && rounds > 0;
     return areGentle && isKept && isOwn && !isCut;
   }
