@@ -76,17 +76,12 @@ export function membersWhere(object: JsonObject, keeps: (member: string) => bool
   const kept: JsonObject = {};
   for (const member in object) {
     if (!keeps(member)) continue;
-    if (member === '__proto__') return Object.fromEntries(entriesWhere(object, keeps));
+    if (member === '__proto__') {
+      return Object.fromEntries(Object.entries(object).filter(([name]) => keeps(name)));
+    }
     kept[member] = object[member]!;
   }
   return kept;
-}
-
-function entriesWhere(
-  object: JsonObject,
-  keeps: (member: string) => boolean,
-): [string, JsonValue][] {
-  return Object.entries(object).filter(([member]) => keeps(member));
 }
 
 /**

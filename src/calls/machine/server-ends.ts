@@ -12,7 +12,7 @@ import {
   leave,
 } from './steps.ts';
 import { ATTACHED, openRequests, attachedWaiters, LIVE } from './selectors.ts';
-import type { CallEnd } from './states.ts';
+import type { CallEnd, CallLimits, StateNamed, StepTo } from './states.ts';
 
 export const SERVER_ENDS: readonly Row[] = [
   row({
@@ -21,14 +21,7 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'outcome',
     to: ['done'],
     why: 'the server ends the call while a client waits',
-    then: (state, event, limits) => {
-      const end: CallEnd = { type: 'outcome', outcome: event.outcome };
-      return done(state, end, limits, [
-        ...closeOutEffects(openRequests(state)),
-        FREE_CLEAN,
-        ...replyEnd(state.waiters, end),
-      ]);
-    },
+    then: (state, { outcome }, limits) => finish(state, { type: 'outcome', outcome }, limits),
   }),
   row({
     rule: 'finished-while-parked',
@@ -49,19 +42,10 @@ export const SERVER_ENDS: readonly Row[] = [
     why: 'the server ended the call and names URLs to visit first (-32042)',
     then: (state, event, limits) => {
       const { round, consumed, waiters } = state;
-      const refused =
-        round > limits.maxRounds
-          ? 'too_many_rounds'
-          : event.mayPark
-            ? null
-            : 'too_many_parked_calls';
-      if (refused !== null) {
-        const end: CallEnd = { type: 'refused', reason: refused };
-        return done(state, end, limits, [
-          ...closeOutEffects(openRequests(state)),
-          FREE_CLEAN,
-          ...replyEnd(waiters, end),
-        ]);
+      const isLast = round > limits.maxRounds;
+      if (isLast || !event.mayPark) {
+        const reason = isLast ? 'too_many_rounds' : 'too_many_parked_calls';
+        return finish(state, { type: 'refused', reason }, limits);
       }
       return {
         state: { name: 'awaitingUrlVisit', round, consumed, open: event.requests },
@@ -100,6 +84,19 @@ export const SERVER_ENDS: readonly Row[] = [
     then: (state, _event, limits) => done(state, state.end, limits, [FREE_CLEAN]),
   }),
 ];
+
+/** Ends a call for which a client waits, and whose exchange the server has ended. */
+function finish(
+  state: StateNamed<(typeof ATTACHED)[number]>,
+  end: CallEnd,
+  limits: CallLimits,
+): StepTo<'done'> {
+  return done(state, end, limits, [
+    ...closeOutEffects(openRequests(state)),
+    FREE_CLEAN,
+    ...replyEnd(state.waiters, end),
+  ]);
+}
 
 export const STREAM: readonly Row[] = [
   row({
