@@ -13,6 +13,8 @@ export type NextStep =
   | { readonly type: 'renewed'; readonly change: Partial<TaskRecord> }
   /** The call cannot be continued now. */
   | { readonly type: 'later' }
+  /** The server refused the credentials with which the call was to go on. The call waits for others. */
+  | { readonly type: 'shutOut'; readonly failure: Failure }
   /** The answers do not fit what was asked, which is as open as before. */
   | { readonly type: 'refused'; readonly failure: Failure }
   /** The call, or the server, did not take the answers: the call says what is open now. */
@@ -69,6 +71,7 @@ function afterFailure(
   if (reason === 'invalid_input_response') return { type: 'refused', failure };
   if (inputResponses !== null && ANSWERS_NOT_TAKEN.has(reason))
     return { type: 'notTaken', failure };
+  if (reason === 'unauthorized') return { type: 'shutOut', failure };
   const ended = reason === 'invalid_request_state' ? callLost(true) : failure;
   return { type: 'shown', change: failedBy(cause ?? ended) };
 }

@@ -59,6 +59,8 @@ export class RunningTask implements WaitingTask {
   #hasMoved = false;
   /** Whether another replica had the task, which was taken for dead. */
   #isTakenOver = false;
+  /** Whether the server refused the credentials, and no request about the task has come since. */
+  #isShutOut = false;
   #isGone = false;
   #expiry: Timer;
   readonly #saver: TaskSaver;
@@ -103,6 +105,7 @@ export class RunningTask implements WaitingTask {
   /** Has later requests of the call use the credentials of this caller. */
   usedBy(caller: Caller): void {
     this.#caller = caller;
+    if (this.#isShutOut) this.#tellChange();
   }
 
   /** Aborts when the task changes, or is gone from here. */
@@ -244,6 +247,8 @@ export class RunningTask implements WaitingTask {
     let failure: Failure | null = null;
     /** The same, until the call shows that it goes on without the answers: then it has not ended with them. */
     let cause: Failure | null = null;
+    /** Whether the credentials of the last retry came after a refusal of those before. */
+    let areNew = false;
     for (;;) {
       const { retry } = this.#record;
       if (retry === null || this.#isGone || this.#waiting !== null) return failure;
@@ -262,6 +267,13 @@ export class RunningTask implements WaitingTask {
         // It can have gone meanwhile, and given its claim back.
         if (!this.#isGone && !(await this.#options.claim().catch(() => true)))
           this.#leaveToHolder();
+      } else if (next.type === 'shutOut') {
+        if (areNew) {
+          this.#change(failedBy(cause ?? next.failure));
+          return failure;
+        }
+        areNew = true;
+        await this.#untilUsed();
       } else if (next.type === 'refused' && asked !== null) {
         this.#change(asked);
         return next.failure;
@@ -272,10 +284,18 @@ export class RunningTask implements WaitingTask {
       } else {
         cause = null;
         asked = null;
+        areNew = false;
         this.#change(next.change);
         if (next.type === 'shown' && !this.#hasMoved) return failure;
       }
     }
+  }
+
+  /** Waits for the next request about the task, which brings credentials. The time of the task is the bound. */
+  async #untilUsed(): Promise<void> {
+    this.#isShutOut = true;
+    await sleep(this.#options.clock, this.leftMs, this.#nextChange);
+    this.#isShutOut = false;
   }
 
   #requestOf({ request, requestState, inputResponses }: NonNullable<TaskRecord['retry']>) {

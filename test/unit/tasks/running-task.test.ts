@@ -191,8 +191,45 @@ describe('answers that did not reach the call', () => {
   test('are not what a call lacks that failed before it had any', async () => {
     const { task, retries, replies } = taskTestbed();
     task.moved();
+    const data = { ...notTaken, reason: 'request_too_large' };
+    await replies({ kind: 'failed', failure: { error: { ...error, data }, httpStatus: 200 } });
+    expect(retries).toHaveLength(1);
+    expect(task.record.state).toMatchObject({ status: 'failed', error: { message: 'refused' } });
+  });
+});
+
+describe('credentials that the server refuses when the call of a task is to go on', () => {
+  const data = { reason: 'unauthorized', mayHaveActed: 'yes' };
+  const error = { code: -32603, message: 'refused', data };
+  const refused = { kind: 'failed', failure: { error, httpStatus: 401 } } as const;
+  const bob = { ...FIRST.caller, headers: { authorization: 'Bearer renewed' } };
+
+  // Rule promoted-23: If the server refuses the credentials with which the call of a task is to go on, as when a token is over, the
+  // call goes on with those of the next request about the task. The task fails if these are refused as well.
+  test('are replaced by those of the next request about it', async () => {
+    const { task, retries, replies } = taskTestbed();
+    task.moved();
     await replies(refused);
     expect(retries).toHaveLength(1);
+    task.usedBy(bob);
+    await settled();
+    expect(retries.map(({ caller }) => caller.headers)).toEqual([
+      FIRST.caller.headers,
+      bob.headers,
+    ]);
+    await replies(DONE);
+    expect(task.record.state.status).toBe('completed');
+  });
+
+  // Rule promoted-23.
+  test('end the task if those of the next request are refused as well', async () => {
+    const { task, replies } = taskTestbed();
+    task.moved();
+    await replies(refused);
+    expect(task.record.state.status).toBe('input_required');
+    task.usedBy(bob);
+    await settled();
+    await replies(refused);
     expect(task.record.state).toMatchObject({ status: 'failed', error: { message: 'refused' } });
   });
 });
