@@ -1,6 +1,5 @@
 /** The admin listener of a gateway, if one is configured. */
 import { isIP } from 'node:net';
-import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../lib/address.ts';
 import { hostName } from '../edge/http/guard.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -8,25 +7,24 @@ import { isLoopbackHost } from '../lib/http.ts';
 import { createAdmin, type AdminSource } from '../ops/admin.ts';
 import { listen } from '../lib/listen.ts';
 
-export class AdminListener {
-  readonly #at: ListenAddress | null;
-  readonly #app: FastifyInstance | null;
-
-  /** @param at `null` if there is no admin listener */
-  constructor(at: ListenAddress | null, source: AdminSource, clock: Clock) {
-    this.#at = at;
-    this.#app = at === null ? null : createAdmin(source, knownHosts(at), clock);
-  }
-
+export interface AdminListener {
   /** @returns its URL, or `null` if there is none. @throws StartFailure if it cannot listen */
-  async listen(): Promise<string | null> {
-    if (this.#app === null || this.#at === null) return null;
-    return listen(this.#app, this.#at, '--admin HOST:PORT');
-  }
+  listen(): Promise<string | null>;
+  close(): Promise<void>;
+}
 
-  async close(): Promise<void> {
-    await this.#app?.close();
-  }
+/** @param at `null` if there is no admin listener */
+export function createAdminListener(
+  at: ListenAddress | null,
+  source: AdminSource,
+  clock: Clock,
+): AdminListener {
+  if (at === null) return { listen: async () => null, close: async () => {} };
+  const app = createAdmin(source, knownHosts(at), clock);
+  return {
+    listen: () => listen(app, at, '--admin HOST:PORT'),
+    close: () => app.close(),
+  };
 }
 
 /**

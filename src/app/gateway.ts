@@ -10,7 +10,7 @@ import type { AdminSource, Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { throttledLog } from '../ops/throttled-log.ts';
-import { AdminListener } from './admin-listener.ts';
+import { createAdminListener } from './admin-listener.ts';
 import { logListening } from './listening-log.ts';
 import {
   lookEverywhere,
@@ -101,7 +101,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     mayStop: () => mayStop(telemetry.shared?.config ?? config),
     stop: async (order) => gateway?.stop(order) || (gateway?.others.stop(order) ?? false),
   };
-  const admin = new AdminListener(config.admin, source, clock);
+  const admin = createAdminListener(config.admin, source, clock);
   const close = async () => {
     await Promise.all([admin.close(), gateway?.close()]);
   };

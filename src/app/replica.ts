@@ -1,6 +1,5 @@
 /** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
 import type { Relay, RelayOutcome, ServeRelayed } from '../model/relay.ts';
-import type { EdgeRequest, Waiter } from '../model/request.ts';
 import type { Replica } from '../model/replica.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../lib/address.ts';
@@ -107,7 +106,7 @@ export async function joinReplicas(
       relayOf: (route) => {
         if (inner === null || siblings === null) return outer.relayOf(route);
         const toSiblings = inner.relayOf(route);
-        return new SiblingRelay(siblings, toSiblings, isOne ? toSiblings : outer.relayOf(route));
+        return siblingRelay(siblings, toSiblings, isOne ? toSiblings : outer.relayOf(route));
       },
       accept: (inner ?? outer).accept,
       close,
@@ -213,29 +212,20 @@ const NO_ADDRESS: RelayOutcome = { type: 'gone', problem: 'it has no address' };
 const WORKER_ENDED: RelayOutcome = { type: 'gone', problem: 'its worker has ended' };
 
 /** Relays to the other workers of this gateway at their own addresses, and to all others as configured. */
-class SiblingRelay implements Relay {
-  readonly #siblings: Siblings;
-  readonly #toSiblings: Relay;
-  readonly #toOthers: Relay | null;
-
-  constructor(siblings: Siblings, toSiblings: Relay, toOthers: Relay | null) {
-    this.#siblings = siblings;
-    this.#toSiblings = toSiblings;
-    this.#toOthers = toOthers;
-  }
-
-  async relay(owner: PointerOwner, request: EdgeRequest, waiter: Waiter): Promise<RelayOutcome> {
-    const { instance } = owner;
-    const address = this.#siblings.addressOf(instance);
-    if (address !== null) return this.#toSiblings.relay({ ...owner, address }, request, waiter);
-    if (this.#siblings.hasEnded(instance)) return WORKER_ENDED;
-    return this.#toOthers === null ? NO_ADDRESS : this.#toOthers.relay(owner, request, waiter);
-  }
-
-  sendClientsBack(): void {
-    this.#toSiblings.sendClientsBack();
-    if (this.#toOthers !== this.#toSiblings) this.#toOthers?.sendClientsBack();
-  }
+function siblingRelay(siblings: Siblings, toSiblings: Relay, toOthers: Relay | null): Relay {
+  return {
+    relay: async (owner, request, waiter) => {
+      const { instance } = owner;
+      const address = siblings.addressOf(instance);
+      if (address !== null) return toSiblings.relay({ ...owner, address }, request, waiter);
+      if (siblings.hasEnded(instance)) return WORKER_ENDED;
+      return toOthers === null ? NO_ADDRESS : toOthers.relay(owner, request, waiter);
+    },
+    sendClientsBack: () => {
+      toSiblings.sendClientsBack();
+      if (toOthers !== toSiblings) toOthers?.sendClientsBack();
+    },
+  };
 }
 
 /** Loads what speaks to Redis. Without Redis it would be a tenth of the time to start. */

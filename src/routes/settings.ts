@@ -29,7 +29,11 @@ export function longestCallMs({ parking, tasks }: RouteConfig): number {
 
 /** Returns the sealing keys that all replicas share, as they are configured. */
 export function configuredKeys({ seal }: Config): SecretKey[] {
-  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
+  return seal.keys.map(readKey);
+}
+
+export function readKey({ kid, key }: Config['seal']['keys'][number]): SecretKey {
+  return { kid, secret: Buffer.from(key, 'base64url') };
 }
 
 /** Generates a sealing key for a gateway that has none configured, and logs it. */

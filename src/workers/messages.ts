@@ -16,12 +16,6 @@ export interface Sibling {
   readonly address: string;
 }
 
-/** A key, with its secret as base64url. */
-interface WrittenKey {
-  readonly kid: string;
-  readonly secret: string;
-}
-
 /** What a worker begins with. */
 export interface WorkerStart {
   readonly type: 'start';
@@ -101,12 +95,11 @@ export function readConfig(text: string): Config {
   }) as Config;
 }
 
-export function writeKey({ kid, secret }: SecretKey): WrittenKey {
-  return { kid, secret: Buffer.from(secret).toString('base64url') };
-}
+/** A sealing key as a configuration has it. */
+type WrittenKey = Config['seal']['keys'][number];
 
-export function readKey({ kid, secret }: WrittenKey): SecretKey {
-  return { kid, secret: Buffer.from(secret, 'base64url') };
+export function writeKey({ kid, secret }: SecretKey): WrittenKey {
+  return { kid, key: Buffer.from(secret).toString('base64url') };
 }
 
 /** No map of a configuration has it as a key with a text as value. */

@@ -11,7 +11,7 @@ import type { StopOrder } from '../ops/live/stop.ts';
 import type { Log } from '../ops/log.ts';
 import { SummedMetrics } from '../ops/summed-metrics.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
-import { AdminListener } from '../app/admin-listener.ts';
+import { createAdminListener } from '../app/admin-listener.ts';
 import { expectFree } from '../lib/listen.ts';
 import { mayStop, snapshotOf } from '../app/live/part.ts';
 import { lookAtWorkers, stopAtWorkers } from './live.ts';
@@ -53,7 +53,7 @@ export async function startWorkers(
   if (config.listen.port !== 0) await expectFree(config.listen, '--listen HOST:PORT');
   const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
   const primary = new Primary({ config, generatedKey, log, clock });
-  const admin = new AdminListener(config.admin, primary, clock);
+  const admin = createAdminListener(config.admin, primary, clock);
   const close = async () => {
     await Promise.all([admin.close(), primary.close()]);
   };

@@ -10,46 +10,38 @@ export type CountEntries = readonly (readonly [name: string, count: number])[];
 
 const REPORT_AFTER_MS = 10;
 
-/** Sends the names that change within `REPORT_AFTER_MS` together. */
-class Batch {
-  readonly #clock: Clock;
-  readonly #send: (names: readonly string[]) => void;
-  readonly #changed = new Set<string>();
-
-  constructor(clock: Clock, send: (names: readonly string[]) => void) {
-    this.#clock = clock;
-    this.#send = send;
-  }
-
-  add(name: string): void {
-    if (this.#changed.size === 0) {
-      this.#clock.setTimer(REPORT_AFTER_MS, () => {
-        const names = [...this.#changed];
-        this.#changed.clear();
-        this.#send(names);
+/** Creates a function to call with each name that changes. The names of `REPORT_AFTER_MS` are sent together. */
+function batched(clock: Clock, send: (names: readonly string[]) => void): (name: string) => void {
+  const changed = new Set<string>();
+  return (name) => {
+    if (changed.size === 0) {
+      clock.setTimer(REPORT_AFTER_MS, () => {
+        const names = [...changed];
+        changed.clear();
+        send(names);
       });
     }
-    this.#changed.add(name);
-  }
+    changed.add(name);
+  };
 }
 
 /** The counts of one worker. */
 export class SharedCounts extends LocalCounts {
   readonly #elsewhere = new Map<string, number>();
-  readonly #reports: Batch;
+  readonly #changed: (name: string) => void;
   readonly #listeners = new Set<() => void>();
 
   /** @param report sends what this worker counts to the primary */
   constructor(clock: Clock, report: (entries: CountEntries) => void) {
     super();
-    this.#reports = new Batch(clock, (names) => {
+    this.#changed = batched(clock, (names) => {
       report(names.map((name) => [name, this.own(name)]));
     });
   }
 
   override add(name: string, change: number): void {
     super.add(name, change);
-    this.#reports.add(name);
+    this.#changed(name);
   }
 
   override elsewhere(name: string): number {
@@ -75,11 +67,11 @@ export class SharedCounts extends LocalCounts {
 export class CountSums {
   readonly #workers = new Map<number, Map<string, number>>();
   readonly #totals = new Map<string, number>();
-  readonly #changes: Batch;
+  readonly #changed: (name: string) => void;
 
   /** @param send sends a worker what the others count */
   constructor(clock: Clock, send: (worker: number, entries: CountEntries) => void) {
-    this.#changes = new Batch(clock, (names) => {
+    this.#changed = batched(clock, (names) => {
       for (const worker of this.#workers.keys()) send(worker, this.#elsewhere(worker, names));
     });
   }
@@ -111,7 +103,7 @@ export class CountSums {
     else own.set(name, count);
     if (total === 0) this.#totals.delete(name);
     else this.#totals.set(name, total);
-    this.#changes.add(name);
+    this.#changed(name);
   }
 
   #elsewhere(worker: number, names: readonly string[]): CountEntries {

@@ -12,7 +12,6 @@ import { RemoteStore } from '../fleet/store/remote-store.ts';
 import { problemsOf, type Prepared } from '../app/reload/reloads.ts';
 import {
   readConfig,
-  readKey,
   type FromWorker,
   type Sibling,
   type StatusOf,
@@ -20,6 +19,7 @@ import {
   type WorkerStart,
   type WorkerStatus,
 } from './messages.ts';
+import { readKey } from '../routes/settings.ts';
 import { SharedCounts } from './shared-counts.ts';
 
 type ArrivalMessage = Extract<ToWorker, { type: 'arrival' }>;

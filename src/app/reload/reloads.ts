@@ -75,14 +75,11 @@ export class Reloads {
       this.#options.log.event('config.reloaded', changes);
       return true;
     } catch (error) {
-      this.#refuse(problemsOf(error));
+      this.#state = { ...this.#state, isSuccessful: false };
+      for (const problem of problemsOf(error))
+        this.#options.log.event('config.refused', { problem });
       return false;
     }
-  }
-
-  #refuse(problems: readonly string[]): void {
-    this.#state = { ...this.#state, isSuccessful: false };
-    for (const problem of problems) this.#options.log.event('config.refused', { problem });
   }
 }
 

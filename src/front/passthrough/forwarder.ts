@@ -70,7 +70,8 @@ export class PassThroughForwarder {
   ): Promise<void> {
     const requested = plainPath(request.raw.url ?? '');
     if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
-    if (this.#refuses(request, reply)) return;
+    const problem = this.#problemOf(request);
+    if (problem !== null) return refusePassThrough(reply, ...problem);
     const { sessions, endpointHeaderRules, otherPathHeaderRules } = this.#options;
     const session = sessions && openSession(request, sessions);
     if (sessions !== null && session === null) return refuseForeign(reply, sessions);
@@ -87,24 +88,14 @@ export class PassThroughForwarder {
     await this.#exchange(request, reply, { isEndpoint, path, query, rules, session, onRefused });
   }
 
-  /** Refuses headers that must not be passed on, and a body that is too large. @returns whether it did */
-  #refuses(request: FastifyRequest, reply: FastifyReply): boolean {
-    if (removesKnownHeaders(request.headers, this.#known)) {
-      const problem = 'The Connection header must not name an end-to-end header';
-      refusePassThrough(reply, 400, problem);
-      return true;
+  /** @returns how a request is refused whose headers must not be passed on, or whose body is too large; `null` if it is not */
+  #problemOf({ headers, body }: FastifyRequest): readonly [number, string] | null {
+    if (removesKnownHeaders(headers, this.#known)) {
+      return [400, 'The Connection header must not name an end-to-end header'];
     }
-    if (this.#isTooLarge(request)) {
-      refusePassThrough(reply, 413, BODY_TOO_LARGE);
-      return true;
-    }
-    return false;
-  }
-
-  /** Tells whether the size that the client declares is too large. A body that is here was bounded as it was read. */
-  #isTooLarge({ body, headers }: FastifyRequest): boolean {
-    const declaredBytes = Number(headers['content-length'] ?? 0);
-    return !(body instanceof Buffer) && declaredBytes > this.#options.maxBodyBytes;
+    // A body that is here was bounded as it was read.
+    const declaredBytes = body instanceof Buffer ? 0 : Number(headers['content-length'] ?? 0);
+    return declaredBytes > this.#options.maxBodyBytes ? [413, BODY_TOO_LARGE] : null;
   }
 
   /** Returns the query of a request to the endpoint, whose URL can have one of its own; `null` if that changes nothing. */

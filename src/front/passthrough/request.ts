@@ -46,14 +46,18 @@ function hasDotSegment(path: string): boolean {
   return decoded.split(/[/\\]/).some((segment) => segment === '.' || segment === '..');
 }
 
+/** Returns the query of a request target, without `?`. */
+export function queryOf(target = ''): string {
+  return target.slice(pathOf(target).length + 1);
+}
+
 /**
  * Joins the configured query of the upstream and that of the client, without `?`. The client's parameters that a server could
  * take for one of the operator's are dropped.
  */
 export function joinedQuery(upstream: URL, requestTarget: string): string {
-  const at = requestTarget.indexOf('?');
   const own = upstream.search.slice(1);
-  const clients = at < 0 ? [] : requestTarget.slice(at + 1).split('&');
+  const clients = queryOf(requestTarget).split('&');
   const pinned = new Set(parameterNames(own));
   const others = clients.filter((part) => !parameterNames(part).some((name) => pinned.has(name)));
   return [own, ...others].filter((part) => part !== '').join('&');

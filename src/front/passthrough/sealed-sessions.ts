@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { pathOf } from '../../lib/http.ts';
 import { plainName } from './known-headers.ts';
+import { queryOf } from './request.ts';
 
 /** Seals for the caller of a request, and opens what was sealed for that caller. */
 export interface SessionSealing {
@@ -58,17 +59,12 @@ function openEndpoint(
   request: FastifyRequest,
   sealing: SessionSealing,
 ): OpenedSession['endpoint'] | undefined {
-  const url = request.raw.url ?? '';
-  const at = url.indexOf('?');
-  const values = new URLSearchParams(at < 0 ? '' : url.slice(at)).getAll(SESSION_PARAMETER);
-  const [sealed, ...others] = values;
+  const query = new URLSearchParams(queryOf(request.raw.url));
+  const [sealed, ...others] = query.getAll(SESSION_PARAMETER);
   if (sealed === undefined) return null;
   const target = others.length > 0 ? null : sealing.open('endpoint', sealed, request);
   if (target === null || request.method !== 'POST') return undefined;
-  const query = target.indexOf('?');
-  return query < 0
-    ? { path: target, query: '' }
-    : { path: target.slice(0, query), query: target.slice(query + 1) };
+  return { path: pathOf(target), query: queryOf(target) };
 }
 
 /** Puts the server's session id into the headers for the upstream. */
