@@ -80,6 +80,25 @@ test('the question of a tool that nobody has seen is held, and asked when the ot
   expect(textOf(await call('ask', {}, { requestState, inputResponses }))).toBe('Ada');
 });
 
+// Rules concurrent-2, sessions-26.
+test('tools that can have asked a question which was declined wait for each other from then on', async () => {
+  const { clock, call, running } = await held('wait');
+  const declined = call('ask');
+  await turnsUntil(() => clock.nextInMs === 2_000);
+  clock.advance(2_000);
+  // Its result comes after the question.
+  await call('echo', { said: 'beside it' });
+  clock.advance(30_000);
+  expect(textOf(await declined)).toBe('undefined');
+  const asked = call('ask');
+  await expect(Promise.race([asked, nextTurns()])).resolves.toBe('runs');
+  clock.advance(10_000);
+  await expect(Promise.race([asked, nextTurns()])).resolves.toBe('runs');
+  await advanceUntil(clock, call('open'), 2_000);
+  expect(textOf(await running)).toBe('over');
+  expect(Object.keys((await advanceUntil(clock, asked)).inputRequests)).toHaveLength(1);
+});
+
 /** Calls of tools that ask, behind a clock that moves for questions of one moment only. */
 async function asking(...tools: readonly string[]) {
   const clock = new ManualClock();
