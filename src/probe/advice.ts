@@ -2,7 +2,7 @@
 import { asOneLine } from '../lib/shown-text.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ToolEntry } from '../upstream/discovery/listings.ts';
-import type { Advice, Findings, RealCallReport } from './report.ts';
+import type { Advice, Findings, RealCallReport, SessionsReport } from './report.ts';
 
 /** The parts of the upstream URL and headers that the findings omit. */
 export interface ProbeContext {
@@ -59,7 +59,7 @@ function releaseOf({ sessions, resumption }: Findings): Advice['releaseWhenResum
 }
 
 function routeOf(
-  { url, transport, realCall }: Findings,
+  { url, transport, realCall, sessions }: Findings,
   headerNames: readonly string[],
 ): JsonObject {
   const headers = Object.fromEntries(
@@ -68,6 +68,7 @@ function routeOf(
   return {
     path: '/mcp',
     upstream: { url, transport, ...(headerNames.length === 0 ? {} : { headers }) },
+    ...(isOneSession(sessions) ? { sessions: { max: 1 } } : {}),
     ...(realCall?.outcome === 'resumed' ? { parking: { release: 'when-resumable' } } : {}),
   };
 }
@@ -89,7 +90,7 @@ function commandRoute(
 
 const STDIO_NOTES = [
   'Each session is a process of its own. A parked call is lost if its process or its gateway ends.',
-  'Questions over stdio name no call, so a call of a tool that may ask runs alone in its session, and beside parked ones. Tools that ended without a question before run together.',
+  'Questions over stdio name no call, so calls of tools that were seen to ask start one after the other, beside parked ones. Tools that ended without a question before run together.',
 ];
 
 function variableFor(headerName: string): string {
@@ -113,17 +114,32 @@ function sessionNotes({ sessions }: Findings): string[] {
       'The server issues no session id, so an answer could reach a process that did not ask the question. The gateway therefore declares no capabilities to it. If the server is a single process that keeps its state, set upstream.statefulWithoutSessionId: true.',
     ];
   }
-  const notes = [SHARED_SESSION[sessions.kind]];
+  const one = isOneSession(sessions) ? [ONE_SESSION[sessions.second]] : [];
+  const notes = [SHARED_SESSION[sessions.kind], ...one];
   if (sessions.withoutId !== 'accepted') return notes;
   return [...notes, 'The server issues a session id, but also accepts requests without one.'];
 }
+
+type OneSessionReport = SessionsReport & { readonly second: keyof typeof ONE_SESSION };
+
+function isOneSession(sessions: SessionsReport): sessions is OneSessionReport {
+  return sessions.second in ONE_SESSION;
+}
+
+/** Why the server gets one session at a time. */
+const ONE_SESSION = {
+  refused:
+    'The server refuses a session beside another one, so the file above sets sessions.max: 1. Calls of different callers run one at a time.',
+  broke:
+    'A session beside another one ended that, or the server, so the file above sets sessions.max: 1. Calls of different callers run one at a time.',
+};
 
 /** What becomes of what the server keeps for a caller. */
 const SHARED_SESSION = {
   'session-id':
     'All calls of a caller share a session, so the next call finds what the server keeps in it. With several replicas, this needs relay, with redis. When the replica that has the session ends, another one takes it over.',
   stream:
-    'All calls of a caller share a session, so the next call finds what the server keeps in it. Calls that can ask start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
+    'All calls of a caller share a session, so the next call finds what the server keeps in it. Calls of tools that were seen to ask start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
   process:
     'All calls of a caller share a process, so the next call finds what the server keeps in memory.',
 };

@@ -11,7 +11,8 @@ import {
 import { DeferredHeaders } from '../upstream/quirks/deferred-headers.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { connector } from '../upstream/transport/factories.ts';
-import type { LegacyTransport } from '../upstream/discovery/detection.ts';
+import { asUpstreamFailure } from '../model/upstream-failure.ts';
+import { isRefusal, type LegacyTransport } from '../upstream/discovery/detection.ts';
 import { ask, type ProbeTarget, type RecordingHttpClient, type SessionTarget } from './ask.ts';
 import { readListings, type Listings } from '../upstream/discovery/listings.ts';
 import { ModernSide } from '../upstream/discovery/modern-side.ts';
@@ -45,12 +46,19 @@ const NOT_RESUMED: ResumptionReport = {
   lastEventId: 'not-tried',
   httpStatus: null,
 };
+const NO_SESSION_TRIED = {
+  withoutId: 'not-tried',
+  deleteStatus: null,
+  second: 'not-tried',
+} as const;
 /** Longer than any probe: the session sends no pings of its own. */
 const NO_PINGS_MS = 24 * 3_600_000;
 
 interface LegacyProbe extends ProbeTarget {
   readonly kind: LegacyTransport;
   readonly call: RealCall | null;
+  /** Opens another session. */
+  readonly openAnother: () => Promise<Session>;
 }
 
 /** What is found out from the server itself. */
@@ -73,10 +81,12 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
     if (probe.call !== null) refuseUnknownTool(probe.call, listings.tools);
     const realCall = await realCallOf(target);
     const standaloneStream = standaloneStreamOf(probe, session.standaloneStreamOpen);
+    // At last: some servers end with it.
+    const second = await secondOf(probe, session);
     await session.close();
     return {
       ...bridged(kind, session),
-      sessions: sessionsOf(http, kind, withoutId),
+      sessions: sessionsOf(http, kind, { withoutId, second }),
       standaloneStream,
       resumption,
       realCall,
@@ -94,7 +104,7 @@ export async function probeStdio(upstream: StdioUpstream): Promise<ServerFinding
   try {
     return {
       ...bridged('stdio', session),
-      sessions: { kind: 'process', withoutId: 'not-tried', deleteStatus: null },
+      sessions: { kind: 'process', ...NO_SESSION_TRIED },
       standaloneStream: { offered: 'built-in', httpStatus: null },
       resumption: NOT_RESUMED,
       realCall: null,
@@ -200,15 +210,34 @@ async function endSession(
   await http.sendForStatus({ method: 'DELETE', headers, timeoutMs: 2_000 }).catch(() => {});
 }
 
+/** Opens a session beside the other one. */
+async function secondOf(
+  { http, kind, openAnother, deadline }: LegacyProbe,
+  session: Session,
+): Promise<SessionsReport['second']> {
+  const hasNone = kind === 'streamable-http' && http.sessionId === null;
+  if (hasNone || deadline.passed) return 'not-tried';
+  const failure = await openAnother().then(
+    (second) => second.close().then(() => null),
+    (error: unknown) => asUpstreamFailure(error, false),
+  );
+  if (failure !== null && isRefusal(failure)) return 'refused';
+  return session.request('ping', {}, {}).then(
+    () => (failure === null ? 'accepted' : 'not-tried'),
+    () => 'broke',
+  );
+}
+
 function sessionsOf(
   http: RecordingHttpClient,
   kind: LegacyTransport,
-  withoutId: SessionsReport['withoutId'],
+  found: Pick<SessionsReport, 'withoutId' | 'second'>,
 ): SessionsReport {
-  if (kind === 'http-sse') return { kind: 'stream', withoutId: 'not-tried', deleteStatus: null };
+  const { second } = found;
+  if (kind === 'http-sse') return { kind: 'stream', ...NO_SESSION_TRIED, second };
   return {
+    ...found,
     kind: http.sessionId === null ? 'none' : 'session-id',
-    withoutId,
     deleteStatus: http.last('DELETE')?.status ?? null,
   };
 }
@@ -242,7 +271,7 @@ export async function probeModern(probe: ProbeTarget): Promise<ServerFindings> {
       : [],
     server: serverName(objectMember(meta, Meta.serverInfo)),
     capabilities,
-    sessions: { kind: 'none', withoutId: 'not-tried', deleteStatus: null },
+    sessions: { kind: 'none', ...NO_SESSION_TRIED },
     standaloneStream: { offered: 'not-tried', httpStatus: null },
     resumption: NOT_RESUMED,
     realCall: null,

@@ -89,8 +89,9 @@ function capabilities(declared: JsonObject): string {
   return names.length === 0 ? 'none' : asOneLine(names.join(', '), 300);
 }
 
-function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
-  if (kind === 'stream') return 'the event stream is the session';
+function sessions({ sessions: { kind, withoutId, second } }: ProbeReport): string {
+  const one = second === 'refused' || second === 'broke' ? '; one at a time' : '';
+  if (kind === 'stream') return `the event stream is the session${one}`;
   if (kind === 'process') return 'the process is the session';
   if (kind === 'none') return 'no session id';
   const without = {
@@ -99,7 +100,7 @@ function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
     'no-answer': '; does not respond to requests without one',
     'not-tried': '',
   };
-  return `issues a session id${without[withoutId]}`;
+  return `issues a session id${without[withoutId]}${one}`;
 }
 
 function standaloneStream({ standaloneStream: { offered, httpStatus } }: ProbeReport): string {

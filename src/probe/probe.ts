@@ -1,5 +1,5 @@
 /**
- * Probes a server without side effects: it initializes a session, pings, lists, and ends the session. It calls
+ * Probes a server without side effects: it initializes a session, pings, lists, opens another one, and ends both. It calls
  * what the operator named, and nothing else. The report says what the server supports and how to configure the gateway for it.
  */
 import { CONNECT_TIMEOUT_MS } from '../upstream/http/client.ts';
@@ -11,6 +11,7 @@ import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { onlyModern } from '../upstream/discovery/modern-side.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/program.ts';
+import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import { advise } from './advice.ts';
 import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
 import { probeLegacy, probeModern, probeStdio } from './findings.ts';
@@ -95,13 +96,15 @@ function overHttp(
     look: async () => {
       const kind = await upstream.detect({});
       const target = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
+      const openAnother = () =>
+        upstream.openSession({ profile: EMPTY_PROFILE, clientInfo: null, headers: {} });
       // First, so that nothing follows the end of the session.
       const modern =
         kind === 'streamable-http' ? await upstream.modernSide({}).catch(() => null) : null;
       const found =
         kind === 'modern'
           ? await probeModern(target)
-          : await probeLegacy({ ...target, kind, call });
+          : await probeLegacy({ ...target, kind, call, openAnother });
       // A server that is called nothing, too.
       if (call !== null) refuseUnknownTool(call, found.tools);
       const both = modern === null ? {} : { modern: true, onlyModern: onlyModern(modern, found) };

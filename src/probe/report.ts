@@ -67,6 +67,8 @@ export interface SessionsReport {
   readonly withoutId: 'refused' | 'accepted' | 'no-answer' | 'not-tried';
   /** The HTTP status of the DELETE of the session; `null` if none was sent, or there was no response. */
   readonly deleteStatus: number | null;
+  /** Whether the server takes a session beside another one. `broke`: the other one was lost then. */
+  readonly second: 'accepted' | 'refused' | 'broke' | 'not-tried';
 }
 
 export interface StandaloneStreamReport {

@@ -94,7 +94,12 @@ describe('parking.release', () => {
   });
 
   test('is impossible without a session id, whatever the events say', () => {
-    const sessions = { kind: 'none', withoutId: 'not-tried', deleteStatus: null } as const;
+    const sessions = {
+      kind: 'none',
+      withoutId: 'not-tried',
+      deleteStatus: null,
+      second: 'not-tried',
+    } as const;
     expect(adviceFor({ sessions }).releaseWhenResumable).toBe('impossible');
   });
 });
@@ -107,7 +112,12 @@ test.each<[Findings['sessions']['kind'], RegExp]>([
   ['stream', /all calls of a caller share a session.*one after the other.*no other replica/i],
   ['none', /issues no session id/],
 ])('what becomes of the state of a caller is said for sessions by %s', (kind, expected) => {
-  const sessions = { kind, withoutId: 'not-tried', deleteStatus: null } as const;
+  const sessions = {
+    kind,
+    withoutId: 'not-tried',
+    deleteStatus: null,
+    second: 'not-tried',
+  } as const;
   expect(adviceFor({ sessions }).notes.join(' ')).toMatch(expected);
 });
 

@@ -22,7 +22,7 @@ export function findings(also: Partial<Findings> = {}): Findings {
     supportedRevisions: null,
     server: { name: 'files', title: null, version: '1.0.0' },
     capabilities: { tools: { listChanged: true }, logging: {} },
-    sessions: { kind: 'session-id', withoutId: 'refused', deleteStatus: 200 },
+    sessions: { kind: 'session-id', withoutId: 'refused', deleteStatus: 200, second: 'accepted' },
     standaloneStream: { offered: 'yes', httpStatus: 200 },
     resumption: { eventIds: 'seen', lastEventId: 'replayed', httpStatus: 200 },
     realCall: null,

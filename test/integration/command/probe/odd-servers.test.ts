@@ -8,7 +8,27 @@ import {
   INITIALIZE_RESULT,
   type Answer,
 } from '../../../fixtures/servers/scripted-server.ts';
-import { kept, probing, report } from '../../../fixtures/probing.ts';
+import { kept, legacy, probing, report } from '../../../fixtures/probing.ts';
+
+// Rule sessions-32: `probe` opens a session beside another one. If the server refuses that, or loses the other one, the file that
+// it prints sets `sessions.max: 1`, and a note says why.
+test.each([
+  ['streamable-http', 'refused', 'refused'],
+  ['http-sse', 'refused', 'refused'],
+  ['streamable-http', 'crash', 'broke'],
+  ['http-sse', 'crash', 'broke'],
+] as const)(
+  'a server that can have one session, over %s (%s), is found out, and the file says so',
+  async (transport, secondSession, second) => {
+    const server = await legacy({ transport, secondSession });
+    const found = await report(server.url);
+    expect(found.sessions.second).toBe(second);
+    expect(found.advice.config).toMatchObject({ routes: [{ sessions: { max: 1 } }] });
+    expect(found.advice.notes.join(' ')).toContain('so the file above sets sessions.max: 1');
+    const { out } = await probing(server.url);
+    expect(out).toContain('one at a time');
+  },
+);
 
 describe('odd servers', () => {
   /** Answers pings and lists with events or JSON, and GETs with `Last-Event-ID` as the test says. */
@@ -86,7 +106,7 @@ describe('odd servers', () => {
     const server = kept(await legacyServer(answering, { sessionId: null }));
     const found = await report(server.url);
     expect(found).toMatchObject({
-      sessions: { kind: 'none', withoutId: 'not-tried', deleteStatus: null },
+      sessions: { kind: 'none', withoutId: 'not-tried', deleteStatus: null, second: 'not-tried' },
       advice: { statefulWithoutSessionId: true, releaseWhenResumable: 'impossible' },
     });
     expect(found.advice.notes.join()).toContain('upstream.statefulWithoutSessionId');

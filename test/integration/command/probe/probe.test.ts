@@ -40,7 +40,7 @@ describe('a server of the official SDK', () => {
       supportedRevisions: null,
       server: { name: 'legacy', title: null, version: '1.2.3' },
       capabilities: { tools: {}, logging: {}, prompts: {}, resources: {} },
-      sessions: { kind: 'session-id', withoutId: 'refused', deleteStatus: 200 },
+      sessions: { kind: 'session-id', withoutId: 'refused', deleteStatus: 200, second: 'accepted' },
       standaloneStream: { offered: 'yes', httpStatus: 200 },
       tools: { items: [{ name: 'hello', readOnly: false }], problem: null },
       prompts: { items: [{ name: 'greet' }] },
@@ -96,7 +96,7 @@ describe('the conformance server', () => {
     const url = `${await listening(httpSse(options))}/sse`;
     expect(await report(url)).toMatchObject({
       transport: 'http-sse',
-      sessions: { kind: 'stream', withoutId: 'not-tried', deleteStatus: null },
+      sessions: { kind: 'stream', withoutId: 'not-tried', deleteStatus: null, second: 'accepted' },
       standaloneStream: { offered: 'built-in' },
       resumption: { eventIds: 'not-tried', lastEventId: 'not-tried' },
       advice: {

@@ -138,7 +138,7 @@ describe('several calls in one session', () => {
   // Rule concurrent-2: A question of which that does not become certain within 30 s is declined at the server:
   // elicitation with `{"action":"cancel"}`, sampling with error -1. A call that can have asked it and fails then says
   // so: `data.reason` `call_not_answerable`, `data.cause` `ambiguous`. So does a held question beyond the 64th of a
-  // session, or beyond 1 MiB.
+  // session, or beyond 1 MiB. The tools of these calls are such that ask from then on.
   test('have a question declined that stays ambiguous', async () => {
     const ground = await stage();
     const { clock, start, send, replied } = ground;
