@@ -155,10 +155,8 @@ export async function openGateway(
   generations.commit(first);
 
   replica.directory?.onLeaseRestored(() => {
-    for (const { tasks, server } of routes.latest) {
-      inBackground(tasks?.claimAgain());
-      server.claimHomesAgain();
-    }
+    for (const { tasks } of routes.latest) inBackground(tasks?.claimAgain());
+    inBackground(replica.ownership?.claimAgain());
   });
 
   const readiness = new ProcessReadiness(

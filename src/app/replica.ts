@@ -13,6 +13,7 @@ import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/crypto.ts';
 import { DirectRelay } from '../fleet/relay/direct/direct-relay.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
+import { Ownership } from '../fleet/ownership.ts';
 import { createRelayServer } from '../fleet/relay/relay-server.ts';
 import { OwnerActivity } from '../fleet/relay/liveness.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
@@ -97,11 +98,13 @@ export async function joinReplicas(
     const owner = address ? { ...name, address } : name;
     directory = await openDirectory(config, owner, services);
     siblings?.onEnd((instance) => inBackground(directory?.endLease(instance).catch(() => {})));
+    const store = directory ?? siblings?.store ?? null;
     return {
       owner,
       siblingAddress,
       directory,
-      store: directory ?? siblings?.store ?? null,
+      store,
+      ownership: store && new Ownership(store, services.clock),
       hasSuccessor: directory !== null,
       relayOf: (route) => {
         if (inner === null || siblings === null) return outer.relayOf(route);

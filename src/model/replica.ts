@@ -1,6 +1,7 @@
 /** What the routes of a process know of it as one of several replicas. */
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Directory, Store } from './store.ts';
+import type { HomeOwnership } from './ownership.ts';
 import type { Relay } from './relay.ts';
 
 export interface Replica {
@@ -8,6 +9,8 @@ export interface Replica {
   readonly directory: (Directory & ReplicaList) | null;
   /** What the processes share that serve the same clients; `null` if there is nothing. */
   readonly store: Store | null;
+  /** Which homes are here; `null` if no store says that. */
+  readonly ownership: HomeOwnership | null;
   /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */
   readonly hasSuccessor: boolean;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */

@@ -9,7 +9,6 @@ import { SessionPool } from '../sessions/session-pool.ts';
 import { Availability } from '../upstream/discovery/availability.ts';
 import type { Attributes } from '../ops/tracing.ts';
 import type { Greeting, LegacyServer, SessionCapacityOptions } from '../upstream/legacy-server.ts';
-import { inBackground } from '../lib/background.ts';
 import type { Clock } from '../lib/clock.ts';
 import { OwnGreeting } from './own-greeting.ts';
 import type { SharedServices } from './shared-services.ts';
@@ -34,14 +33,10 @@ export interface RouteServer {
   readonly listeners: Set<(method: string) => void>;
   /** Puts settings of its route in force that concern its sessions, and that can change without them. */
   use(config: Pick<RouteConfig, 'parking'>): void;
-  /** Claims the homes of callers again, since the store may have lost them. */
-  readonly claimHomesAgain: () => void;
 }
 
 /** The most calls that wait in one session, and for a session. Callers beyond them would wait in vain. */
 const MAX_QUEUED_CALLS = 100;
-/** How long the claim of a home outlives a process that does not renew it, in ms. */
-const MIN_HOME_TTL_MS = 600_000;
 
 /** Creates the server of a route. Nothing is sent to it yet. */
 export function createRouteServer(config: RouteConfig, shared: SharedServices): RouteServer {
@@ -84,8 +79,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     log,
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
-  const claimHomesAgain = () => inBackground(placement?.claimAgain());
-  return { upstream, http, pool, availability, ownGreeting, listeners, use, claimHomesAgain };
+  return { upstream, http, pool, availability, ownGreeting, listeners, use };
 }
 
 /** Returns what the operator gives to the server that can be a secret. */
@@ -121,17 +115,15 @@ export function peerOf({ upstream: { url, process } }: RouteConfig): Attributes 
 
 /** @returns where homes are; `null` if no other process can be asked, or reached */
 function placementOf(
-  { id, sessions }: RouteConfig,
+  { id }: RouteConfig,
   relay: Relay | null,
   { config, replica, sealKeys, clock }: SharedServices,
 ): HomePlacement | null {
-  const store = replica.store;
-  if (store === null || relay === null) return null;
-  const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
-  const { hasSuccessor } = replica;
+  const { ownership, hasSuccessor } = replica;
+  if (ownership === null || relay === null) return null;
   const ring = sealKeys.ring('home');
   const { audience } = config.seal;
-  return new HomePlacement({ store, ring, audience, route: id, ttlMs, hasSuccessor, clock });
+  return new HomePlacement({ ownership, ring, audience, route: id, hasSuccessor, clock });
 }
 
 export interface HttpServer {

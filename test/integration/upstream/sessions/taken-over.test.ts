@@ -5,7 +5,7 @@ import type { CallExchange } from '../../../../src/upstream/session/call-exchang
 import type { Lease } from '../../../../src/sessions/lease.ts';
 import { Sharing } from '../../../../src/sessions/session-owner.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
-import type { HomeClaim, HomePlacement } from '../../../../src/sessions/placement.ts';
+import type { HomePlacement, PlacedHome } from '../../../../src/sessions/placement.ts';
 import { UpstreamFailure } from '../../../../src/model/upstream-failure.ts';
 import type { SessionPoint } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
@@ -215,7 +215,7 @@ test('a listener leaves it to the process that takes the home over, and listens 
   let isHere = false;
   let lose = (_key: string) => {};
   const holder = { id: 'other', instance: 'other' };
-  let claim = async (): Promise<HomeClaim> => {
+  let claim = async (): Promise<PlacedHome> => {
     isHere = true;
     return { type: 'here', session: POINT };
   };

@@ -1,0 +1,216 @@
+/** The homes that this process has: one claim for each, in the store that processes share, and one loop that renews them all. */
+import { inBackground } from '../lib/background.ts';
+import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
+import type { HomeClaim, HomeOwnership, OwnershipListener } from '../model/ownership.ts';
+import type { Store } from '../model/store.ts';
+import type { HomeId } from '../protocol/ids.ts';
+
+/** A home that is here. */
+interface Owned {
+  readonly id: HomeId;
+  readonly listener: OwnershipListener;
+  fencingToken: number;
+  /** The term of this process (`Store.term`) in which the home was claimed. */
+  term: number | null;
+  seal: (() => Uint8Array) | null;
+}
+
+/**
+ * How long a claim and what is kept outlive a process that does not renew them, in ms. Whether that lives, its lease says: this only
+ * clears up.
+ */
+export const CLAIM_MS = 3 * 3_600_000;
+const RENEW_EVERY_MS = CLAIM_MS / 3;
+/** So many homes are claimed again at once. */
+const BATCH = 1_000;
+/** How long to wait before claims are tried again that the store did not take, in ms: twice as long each time. */
+const FIRST_RETRY_MS = 250;
+const LAST_RETRY_MS = 8_000;
+
+export class Ownership implements HomeOwnership {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #owned = new Map<HomeId, Owned>();
+  readonly #claiming = new Map<HomeId, Promise<HomeClaim>>();
+  /** The homes to claim again. */
+  readonly #toClaim = new Set<Owned>();
+  #isClaimingAgain = false;
+  /** How long to wait before those are tried again that fail, in ms. */
+  #retryMs = FIRST_RETRY_MS;
+  /** Ends that wait. */
+  #waiting = new Closing();
+  #renewal: Timer | null = null;
+
+  constructor(store: Store, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  isHere(id: HomeId): boolean {
+    return this.#owned.has(id);
+  }
+
+  isConfirmed(id: HomeId): boolean {
+    return this.#isOfTerm(this.#owned.get(id)?.term ?? null);
+  }
+
+  stillHere(id: HomeId): Promise<boolean> | null {
+    return this.isConfirmed(id) ? null : this.askStore(id);
+  }
+
+  askStore(id: HomeId): Promise<boolean> | null {
+    const owned = this.#owned.get(id);
+    if (owned === undefined || !this.#store.up) return null;
+    return this.#claimOwned(owned).catch(() => this.isHere(id));
+  }
+
+  claim(id: HomeId, listener: OwnershipListener): Promise<HomeClaim> {
+    const running = this.#claiming.get(id);
+    if (running !== undefined) return running;
+    const claiming = this.#claim(id, listener).finally(() => this.#claiming.delete(id));
+    this.#claiming.set(id, claiming);
+    return claiming;
+  }
+
+  async claimAgain(): Promise<void> {
+    for (const owned of this.#owned.values()) this.#toClaim.add(owned);
+    this.#retryMs = FIRST_RETRY_MS;
+    this.#waiting.abort();
+    if (!this.#isClaimingAgain) await this.#claimAllAgain();
+  }
+
+  keep(id: HomeId, seal: () => Uint8Array): void {
+    const owned = this.#owned.get(id);
+    if (owned === undefined) return;
+    owned.seal = seal;
+    this.#keep(owned).catch(() => {});
+  }
+
+  /** Sends all of it before any later claim of the home. What cannot be told to the store expires there. */
+  giveUp(id: HomeId, isLeft: boolean): () => boolean {
+    const owned = this.#owned.get(id);
+    if (owned === undefined) return () => false;
+    const { fencingToken, term } = owned;
+    this.letGo(id);
+    if (!isLeft) void this.#store.forget(id, 'session', fencingToken).catch(() => {});
+    void this.#store.release(id, fencingToken).catch(() => {});
+    return () => this.#isOfTerm(term);
+  }
+
+  letGo(id: HomeId): void {
+    this.#owned.delete(id);
+    if (this.#owned.size > 0) return;
+    this.#waiting.abort();
+    this.#renewal?.cancel();
+    this.#renewal = null;
+  }
+
+  #isOfTerm(term: number | null): boolean {
+    return term !== null && term === this.#store.term;
+  }
+
+  async #claim(id: HomeId, listener: OwnershipListener): Promise<HomeClaim> {
+    await this.#requireComplete(id);
+    const { term } = this.#store;
+    const claim = await this.#store.claim(id, CLAIM_MS);
+    if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
+    const { fencingToken } = claim;
+    const kept = await this.#store.read(id, 'session').catch((error: unknown) => {
+      // Nobody would renew the claim, or give it back.
+      void this.#store.release(id, fencingToken).catch(() => {});
+      throw error;
+    });
+    this.#owned.set(id, { id, listener, fencingToken, term, seal: kept && (() => kept) });
+    this.#renewal ??= this.#clock.setTimer(RENEW_EVERY_MS, () => this.#renewAll());
+    listener.claimed(id);
+    // The claim was faster than the first lease of this process.
+    if (term === null) inBackground(this.claimAgain());
+    return { type: 'here', kept };
+  }
+
+  /** @throws DirectoryUnavailable if another process may have the home, and is about to claim it again */
+  async #requireComplete(id: HomeId): Promise<void> {
+    try {
+      await this.#store.requireComplete(id);
+    } catch (error) {
+      if ((await this.#store.read(id, 'session')) === null) throw error;
+    }
+  }
+
+  #renewAll(): void {
+    this.#renewal = this.#clock.setTimer(RENEW_EVERY_MS, () => this.#renewAll());
+    inBackground(this.claimAgain());
+  }
+
+  /**
+   * Tries those again that the store did not take, some times: others find no claim meanwhile, and open sessions for the same
+   * callers. Then the next renewal tries them.
+   */
+  async #claimAllAgain(): Promise<void> {
+    this.#isClaimingAgain = true;
+    while (this.#toClaim.size > 0) {
+      const failed: Owned[] = [];
+      while (this.#toClaim.size > 0) {
+        const batch = [...this.#toClaim].slice(0, BATCH);
+        for (const owned of batch) this.#toClaim.delete(owned);
+        await Promise.all(batch.map((each) => this.#renew(each).catch(() => failed.push(each))));
+      }
+      const waitMs = this.#retryMs;
+      if (waitMs > LAST_RETRY_MS) continue;
+      for (const owned of failed) if (this.#isOwned(owned)) this.#toClaim.add(owned);
+      if (this.#toClaim.size === 0) continue;
+      this.#retryMs *= 2;
+      this.#waiting = new Closing();
+      await sleep(this.#clock, waitMs, this.#waiting);
+    }
+    // In the same turn in which nothing is left: what is to be claimed from the next one on begins anew.
+    this.#isClaimingAgain = false;
+  }
+
+  async #renew(owned: Owned): Promise<void> {
+    if (this.#isOwned(owned) && (await this.#claimOwned(owned))) await this.#keep(owned);
+  }
+
+  #isOwned(owned: Owned): boolean {
+    return this.#owned.get(owned.id) === owned;
+  }
+
+  /** @returns whether the home is still here */
+  async #claimOwned(owned: Owned): Promise<boolean> {
+    const { id } = owned;
+    const { term } = this.#store;
+    const claim = await this.#store.claim(id, CLAIM_MS);
+    const release = () => {
+      if (claim.type === 'claimed')
+        void this.#store.release(id, claim.fencingToken).catch(() => {});
+    };
+    if (!this.#isOwned(owned)) {
+      // What was given back meanwhile can be the claim of an earlier fencing token.
+      if (!this.#owned.has(id) && !this.#claiming.has(id)) release();
+      return false;
+    }
+    // In a store that loses nothing, a higher token says that another process had the home meanwhile.
+    if (claim.type === 'claimed' && claim.fencingToken <= owned.fencingToken) {
+      owned.fencingToken = claim.fencingToken;
+      owned.term = term;
+      owned.listener.claimed(id);
+      return true;
+    }
+    this.letGo(id);
+    release();
+    owned.listener.lost(id);
+    return false;
+  }
+
+  /** Keeps what the next holder needs. If another process has claimed the home, it is lost. */
+  async #keep(owned: Owned): Promise<void> {
+    if ((await this.#write(owned)) === 'kept') return;
+    // The store can have lost the claim, and a new one have begun meanwhile.
+    if (this.#isOwned(owned) && (await this.#claimOwned(owned))) await this.#write(owned);
+  }
+
+  async #write({ id, fencingToken, seal }: Owned): Promise<string> {
+    if (seal === null) return 'kept';
+    return this.#store.state(id, 'session', seal(), CLAIM_MS, fencingToken);
+  }
+}

@@ -1,0 +1,51 @@
+/** Which homes this process has, as the folders above see it that know neither store nor lease. */
+import type { HomeId } from '../protocol/ids.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
+
+/** Who has a home. `kept` is what an earlier holder left, or `null`. */
+export type HomeClaim =
+  | { readonly type: 'here'; readonly kept: Uint8Array | null }
+  | { readonly type: 'elsewhere'; readonly holder: PointerOwner };
+
+/** Hears what becomes of a home. */
+export interface OwnershipListener {
+  /** The home is here, or still here. */
+  readonly claimed: (id: HomeId) => void;
+  /** Another process has taken the home over. */
+  readonly lost: (id: HomeId) => void;
+}
+
+export interface HomeOwnership {
+  /** Claims a home for this process, unless another live one has it. @throws DirectoryUnavailable */
+  claim(id: HomeId, listener: OwnershipListener): Promise<HomeClaim>;
+  isHere(id: HomeId): boolean;
+  /** Whether the home is here, and no other process can have taken it over meanwhile. */
+  isConfirmed(id: HomeId): boolean;
+  /**
+   * Finds out whether a home is still here, if another process can have taken it over meanwhile: a process that hung does not know.
+   * While the store cannot be reached, it is.
+   * @returns `null` at once if nothing has to be found out
+   */
+  stillHere(id: HomeId): Promise<boolean> | null;
+  /**
+   * The same, although the lease of this process is not over as far as it knows: the clock of the store
+   * can have been set.
+   * @returns `null` at once if there is nothing to ask the store, or it cannot be reached
+   */
+  askStore(id: HomeId): Promise<boolean> | null;
+  /** Keeps what the next holder needs, sealed anew each time, if this process has the home. */
+  keep(id: HomeId, seal: () => Uint8Array): void;
+  /**
+   * Gives a home up.
+   * @param isLeft whether what is kept is for the next holder
+   * @returns what tells whether another process can have claimed the home since this one did
+   */
+  giveUp(id: HomeId, isLeft: boolean): () => boolean;
+  /** Renews the claim of a home no more. It ends with the lease of this process, and what is kept is left to the next. */
+  letGo(id: HomeId): void;
+  /**
+   * Claims all homes again and keeps what is kept of them again, since the store may have lost that, or others may have them.
+   * Homes that are tried again already are tried at once, and as often as the others.
+   */
+  claimAgain(): Promise<void>;
+}
