@@ -5,7 +5,6 @@
  */
 import { inBackground } from '../lib/background.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
-import { STOPPED_CALL_MS } from '../upstream/session/questions/held-questions.ts';
 import { busy, type QueueLimits } from './permits.ts';
 
 /**
@@ -20,8 +19,8 @@ export interface CallQueueOptions extends QueueLimits {
   /** Returns the rule of this moment. */
   readonly rule: () => StartRule;
   readonly habitOf: (tool: string) => ToolHabit;
-  /** Returns in how many ms calls that were cancelled can ask no more; 0 for now, or if it takes longer than so many. */
-  readonly certainInMs: (patienceMs: number) => number;
+  /** See `SessionQuestions.certainInMs`. */
+  readonly certainInMs: (asks: boolean) => number;
   /** See `SessionQuestions.turn`. */
   readonly turn: () => Promise<void> | null;
   readonly clock: Clock;
@@ -189,7 +188,7 @@ export class CallQueue {
     const isAlone = firstSentMs === Infinity;
     const untilMs = Math.max(sinceMs, isAlone ? 0 : firstSentMs) + UNKNOWN_WAIT_MS;
     const leftMs = Math.max(0, untilMs - clock.elapsed());
-    return Math.max(isAlone ? 0 : leftMs, certainInMs(asks ? STOPPED_CALL_MS : leftMs));
+    return Math.max(isAlone ? 0 : leftMs, certainInMs(asks));
   }
 
   #habitOf({ name, wantsLog = false }: CalledTool): ToolHabit {

@@ -56,7 +56,7 @@ export class Home {
       ...{ ...queue, clock },
       rule: () => this.#rule(),
       habitOf: (target) => this.#sessions.current?.habits.get(target) ?? 'unknown',
-      certainInMs: (patienceMs) => questions()?.certainInMs(patienceMs) ?? 0,
+      certainInMs: (asks) => questions()?.certainInMs(asks) ?? 0,
       turn: () => questions()?.turn() ?? null,
     });
   }

@@ -127,7 +127,8 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
   }
 
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
-    return this.#tell({ jsonrpc: '2.0', method, params }, headers);
+    const message: JsonObject = { jsonrpc: '2.0', method, params };
+    return this.#onItsWay(this.http.sendForStatus(this.#post(message, headers)));
   }
 
   async respond(
@@ -139,7 +140,7 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     const message = { jsonrpc: '2.0', id, ...reply } as JsonObject;
     // The reply to the call can come before the response to this POST.
     if (call !== null) this.#streams.get(call)?.answering();
-    await this.#tell(message, headers);
+    await this.#onItsWay(this.http.sendForStatus(this.#post(message, headers)));
     for (const stream of this.#streams.values()) stream.expectMessage();
   }
 
@@ -322,9 +323,8 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     return onStandalone || [...this.#streams.values()].some(({ finished }) => !finished);
   }
 
-  /** Sends a message that is no request. */
-  #tell(message: JsonObject, headers: CallerHeaders): Promise<void> {
-    const taken = this.http.sendForStatus(this.#post(message, headers));
+  /** @returns `taken`, which resolves when the server has taken a message that is no request */
+  #onItsWay(taken: Promise<void>): Promise<void> {
     this.#onTheirWay.add(taken);
     const forget = () => void this.#onTheirWay.delete(taken);
     taken.then(forget, forget);

@@ -39,7 +39,7 @@ beforeEach(() => {
     ...{ length: LENGTH, waitMs: WAIT_MS, clock },
     rule: () => rule,
     habitOf: (tool) => habits.get(tool) ?? 'unknown',
-    certainInMs: (patienceMs) => (uncertainMs <= patienceMs ? uncertainMs : 0),
+    certainInMs: (asks) => (uncertainMs <= (asks ? 15_000 : 5_000) ? uncertainMs : 0),
     turn: () => turn?.promise ?? null,
   });
 });
@@ -187,7 +187,7 @@ describe('where a question may name no call', () => {
   // Rule concurrent-5.
   test.each([
     ['asks', 15_000],
-    ['new', UNKNOWN_WAIT_MS],
+    ['new', 5_000],
   ])(
     'a call of %s waits while a cancelled one can ask, for %i ms at most',
     async (tool, mostMs) => {

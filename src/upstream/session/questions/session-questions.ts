@@ -65,7 +65,6 @@ export class SessionQuestions {
   readonly #repeated: RepeatedQuestions;
   /** What the server asks on streams that name no call; `null` until it does. */
   #uncorrelated: UncorrelatedQuestions | null = null;
-  #hasInherited = false;
   #turn: Promise<void> | null = null;
 
   constructor(session: QuestionsHost) {
@@ -99,12 +98,14 @@ export class SessionQuestions {
   }
 
   /**
-   * Returns in how many ms calls that ended without a reply can ask no more; 0 for now, or if that takes longer than `patienceMs`. A
-   * call that begins earlier can have a question declined.
+   * Returns in how many ms calls that ended without a reply can ask no more; 0 for now, or if that takes too long. A call that begins
+   * earlier can have a question declined.
+   * @param asks whether the next call is to ask, and can wait for longer
    */
-  certainInMs(patienceMs: number): number {
+  certainInMs(asks: boolean): number {
     if (this.askingStyle !== 'uncorrelated') return 0;
     const { overInMs } = this.#unfinished;
+    const patienceMs = asks ? STOPPED_CALL_MS : GOES_ON_MS;
     return overInMs <= patienceMs ? overInMs : 0;
   }
 
@@ -213,9 +214,12 @@ export class SessionQuestions {
     }
   }
 
-  /** Another process had the session, and these calls in it. Until they are resumed, nobody hears of their end. */
+  /**
+   * Another process had the session, and these calls in it. Until they are resumed, nobody hears of their end. Calls are kept only for
+   * servers that ask beside them.
+   */
   inherit(calls: readonly KeptCall[]): void {
-    this.#hasInherited ||= calls.length > 0;
+    if (calls.length > 0) this.#session.askingStyle.asked('uncorrelated');
     this.#unfinished.inherit(calls);
   }
 
@@ -281,7 +285,7 @@ export class SessionQuestions {
   }
 
   get #keepsCalls(): boolean {
-    return this.#hasInherited || this.askingStyle === 'uncorrelated';
+    return this.askingStyle === 'uncorrelated';
   }
 
   #begun(): UncorrelatedQuestions {

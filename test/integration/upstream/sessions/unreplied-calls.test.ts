@@ -16,7 +16,8 @@ describe('a call that ended without a reply', () => {
   // its cancellation and its open questions were answered, and else for 10 min. What comes meanwhile on a stream
   // that names no call is held, and declined, as if the call ran. Then the call can ask for 15 s more, since the question can
   // have been its own, or for 60 s if the server does not take that. A cancelled call of a tool that has ended in this session, and never asked, can ask for 5 s only. A
-  // call of a tool that was seen to ask waits until those can ask no more, at most 15 s.
+  // call of a tool that was seen to ask waits until those can ask no more, at most 15 s, and one of a tool of which nothing is known
+  // at most 5 s.
   test('can ask for 15 s if the server took its cancellation', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;
@@ -24,12 +25,12 @@ describe('a call that ended without a reply', () => {
     await cancelled.exchange.cancel('the client left', {});
     cancelled.exchange.abandon();
     // So long nobody waits.
-    expect([session.questions.isCertain, session.questions.certainInMs(14_999)]).toEqual([true, 0]);
+    expect([session.questions.isCertain, session.questions.certainInMs(false)]).toEqual([true, 0]);
     const next = await start();
     clock.advance(14_999);
     send({ id: 'early', ...ELICITATION });
     await settled(ground);
-    expect([session.questions.certainInMs(15_000), session.questions.isHolding]).toEqual([1, true]);
+    expect([session.questions.certainInMs(true), session.questions.isHolding]).toEqual([1, true]);
     clock.advance(1);
     send({ id: 'later', ...ELICITATION });
     await settled(ground);
@@ -87,7 +88,7 @@ describe('a call that ended without a reply', () => {
     await settled(ground);
     clock.advance(30_000);
     expect(await replied('first')).toEqual({ action: 'cancel' });
-    expect([session.questions.isCertain, session.questions.certainInMs(15_000)]).toEqual([
+    expect([session.questions.isCertain, session.questions.certainInMs(true)]).toEqual([
       true,
       15_000,
     ]);
@@ -115,7 +116,7 @@ describe('a call that ended without a reply', () => {
     clock.advance(30_000);
     expect(await replied('first')).toEqual({ action: 'cancel' });
     refuse();
-    await turnsUntil(() => ground.session.questions.certainInMs(15_000) === 0);
+    await turnsUntil(() => ground.session.questions.certainInMs(true) === 0);
     clock.advance(59_999);
     send({ id: 'second', ...ELICITATION });
     await settled(ground);
