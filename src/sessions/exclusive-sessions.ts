@@ -7,7 +7,7 @@ import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { KeyedOwner } from './session-owner.ts';
-import { UseCount } from './shared-sessions.ts';
+import { UseCount } from './use-count.ts';
 import { openInPermit, type PermittedSession, type PermitOptions } from './permits.ts';
 
 export interface ExclusiveSessionsOptions extends PermitOptions {

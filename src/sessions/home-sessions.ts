@@ -40,7 +40,8 @@ export interface HomeSessionsOptions extends PermitOptions, LeftCallsOptions {
   readonly ownership: HomeOwnership | null;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
-  readonly onReplaced: (reason: ReplacementReason) => void;
+  /** `null` if nobody counts on what the server keeps in a session. */
+  readonly onReplaced: ((reason: ReplacementReason) => void) | null;
   /** Called with each session that becomes the current one, if another process can go on with it, and when its calls are others. */
   readonly onSession: (session: KeptSession) => void;
 }
@@ -394,9 +395,10 @@ export class HomeSessions {
   }
 
   #lose({ hasServed }: Pick<HomeSession, 'hasServed'>, reason: ReplacementReason): void {
-    if (!hasServed) return;
+    const { onReplaced } = this.#options;
+    if (!hasServed || onReplaced === null) return;
     this.#hasLostState = true;
-    this.#options.onReplaced(reason);
+    onReplaced(reason);
   }
 }
 

@@ -20,7 +20,8 @@ import type { QueueLimits } from './permits.ts';
 import { CallQueue, type StartedCall, type StartRule } from './call-queue.ts';
 
 export interface HomeOptions extends HomeSessionsOptions {
-  readonly key: string;
+  /** `null` for a home that no pointer names. */
+  readonly key: string | null;
   readonly concurrency: HomeConcurrency;
   readonly queue: QueueLimits;
   readonly idleTimeoutMs: number;
@@ -84,7 +85,7 @@ export class Home {
       this.#sessions.stillHere() === null;
     if (isNow) return this.#lend(this.#use(entry), queued, request);
     return this.#whilePending(async () => {
-      if (mustYield) this.#evict();
+      if (mustYield) this.evict();
       const started = await queued;
       try {
         // A process that hung while the call waited does not know that another one has the home by now.
@@ -165,6 +166,12 @@ export class Home {
   /** Another process has the home: what uses its sessions here can finish, and hears nothing that belongs to no call. */
   lost(): void {
     this.#sessions.lost();
+    this.#checkIdle();
+  }
+
+  /** Has another caller use the permit of the session, as soon as no call uses it. */
+  evict(): void {
+    this.#sessions.evict();
     this.#checkIdle();
   }
 
@@ -254,7 +261,7 @@ export class Home {
     started?.sent();
     return new CallLease(entry.session, {
       leases,
-      home: key,
+      home: key ?? undefined,
       isReplacement,
       isSilent: entry.habits.get(target) === 'silent',
       stillHere: () => this.#sessions.stillHere(),
@@ -292,11 +299,6 @@ export class Home {
     this.#checkIdle();
   }
 
-  #evict(): void {
-    this.#sessions.evict();
-    this.#checkIdle();
-  }
-
   #checkIdle(): void {
     const { upstream, clock, isRetired } = this.#options;
     const entry = this.#sessions.current;
@@ -313,7 +315,7 @@ export class Home {
     this.#idleSinceMs = clock.elapsed();
     this.#idleTimer ??= clock.setTimer(this.#options.idleTimeoutMs, () => this.#expire());
     // At last, since it can be needed at once.
-    permit?.idle(() => this.#evict());
+    permit?.idle(() => this.evict());
   }
 
   /** One timer serves many idle times: each use would cancel its own. */

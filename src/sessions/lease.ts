@@ -61,7 +61,7 @@ export class OpenLeases {
 export interface LentTo {
   /** Counts the lease while it lasts, if it counts. */
   readonly leases: OpenLeases | null;
-  readonly home?: string;
+  readonly home?: string | undefined;
   readonly isReplacement?: boolean;
   readonly isSilent?: boolean;
   readonly stillHere?: () => Promise<boolean> | null;

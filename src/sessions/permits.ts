@@ -242,8 +242,8 @@ export interface PermittedSession {
 export interface PermitOptions {
   readonly upstream: LegacyServer;
   readonly permits: Permits;
-  /** Ends the sessions that have no permit, such as those of subscriptions. */
-  readonly endOthers: () => Promise<void>;
+  /** Called before a session is opened with a server that can have one only. It may throw. */
+  readonly onOneSession: () => void;
 }
 
 /**
@@ -267,13 +267,14 @@ export async function openInPermit(
 }
 
 async function openOnce(
-  { upstream, permits, endOthers }: PermitOptions,
+  { upstream, permits, onOneSession }: PermitOptions,
   principal: string | null,
   open: () => Promise<Session>,
 ): Promise<PermittedSession> {
+  if (upstream.hasOneSession) onOneSession();
   const permit = await permits.take(principal);
   try {
-    if (upstream.hasOneSession) await endOthers();
+    if (upstream.hasOneSession) onOneSession();
     return { session: await open(), permit };
   } catch (error) {
     permit.free();

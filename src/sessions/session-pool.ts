@@ -5,9 +5,8 @@ import type { Clock } from '../lib/clock.ts';
 import { ReleasingMap, LruMap } from '../lib/containers.ts';
 import { LocalCounts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { Session } from '../upstream/session/session.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
-import { Home } from './home.ts';
+import { Home, type HomeOptions } from './home.ts';
 import {
   CallLease,
   OpenLeases,
@@ -20,11 +19,10 @@ import { Sharing, type HomeName, type SessionOwner } from './session-owner.ts';
 import { elsewhere, type HomePlacement, type HomePoint } from './placement.ts';
 import type { SessionPoolOptions } from './pool-options.ts';
 import { onlyForCalls, type PermitOptions, Permits } from './permits.ts';
-import { SharedSessions } from './shared-sessions.ts';
 import { ExclusiveSessions } from './exclusive-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
 
-/** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. */
+/** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. Clients can invent callers. */
 const MAX_SHARED = 256;
 /** The most homes whose callers are remembered as ones that were not told yet that state is gone. */
 const MAX_UNTOLD = 1_000;
@@ -42,9 +40,10 @@ export class SessionPool {
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
   readonly #exclusive: ExclusiveSessions;
-  readonly #shared: SharedSessions;
-  /** Sessions of subscriptions. They carry no call. */
-  readonly #listening = new Set<Session>();
+  /** Homes for requests that cannot lead to questions, of callers who have none, most recently used last. */
+  readonly #shared = new ReleasingMap<string, Home>();
+  /** Homes of subscriptions whose callers have none here. They carry no call. */
+  readonly #listening = new Set<Home>();
   /** Serves all callers once the server was seen to broadcast. */
   readonly #single: SingleSession;
   /** Sessions whose end is being sent to the server. */
@@ -74,7 +73,6 @@ export class SessionPool {
       ...this.#permitOptions(),
       ...{ leases: this.#leases, idleTimeoutMs, clock, onEnding },
     });
-    this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
     this.#single = new SingleSession({ idleTimeoutMs, queue }, clock);
     this.#placement = options.placement ?? null;
     this.#placement?.listen({
@@ -85,7 +83,7 @@ export class SessionPool {
 
   /** Sessions that are open now. */
   get size(): number {
-    return this.#permits.size + this.#listening.size + this.#shared.size + this.#single.size;
+    return this.#permits.size + this.#single.size;
   }
 
   /**
@@ -156,12 +154,12 @@ export class SessionPool {
       return this.#homeOf(owner, home).listen(owner, onReplaced);
     }
     if (!this.canListen) throw onlyForCalls();
-    const session = await this.#upstream.openSession(owner);
-    this.#listening.add(session);
-    const giveBack = () => {
-      if (this.#listening.delete(session)) this.#noteEnding(session.close());
+    const onOneSession = () => {
+      throw onlyForCalls();
     };
-    return { session, giveBack };
+    const own = this.#ownHome(owner, { onOneSession, onEmpty: () => this.#listening.delete(own) });
+    this.#listening.add(own);
+    return own.listen(owner, onReplaced);
   }
 
   /**
@@ -202,6 +200,7 @@ export class SessionPool {
    * @throws UpstreamFailure `upstream_busy`
    */
   async reserveOnlySession(): Promise<() => void> {
+    this.#endListening();
     const permit = await this.#permits.take(null);
     return () => permit.free();
   }
@@ -222,20 +221,20 @@ export class SessionPool {
     this.#placement?.abandon();
     this.#placement = null;
     for (const home of [...this.#homes.values()]) home.endIdle();
+    for (const home of [...this.#shared.values()]) home.endIdle();
     this.#exclusive.retire();
-    this.#shared.retire();
   }
 
   /** Closes every session. */
   async close(): Promise<void> {
     this.#permits.close();
-    for (const session of this.#listening) this.#noteEnding(session.close());
     // No call runs any more. Another process can go on with the sessions.
     this.handOver();
     this.#placement?.close();
-    for (const home of [...this.#homes.values(), ...this.#former]) home.close();
+    const own = [...this.#shared.values(), ...this.#listening];
+    for (const home of [...this.#homes.values(), ...this.#former, ...own]) home.close();
     this.#exclusive.close();
-    await Promise.all([this.#single.close(), this.#shared.close()]);
+    await this.#single.close();
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
@@ -252,27 +251,20 @@ export class SessionPool {
   #homeOf(owner: SessionOwner, { key, concurrency }: HomeName): Home {
     const known = this.#homes.get(key);
     if (known !== undefined) return known;
-    const { queue, idleTimeoutMs, leftForMs, onReplaced } = this.#options;
     const placement = this.#placement;
     const hasLostState = this.#untold.has(key);
     this.#untold.delete(key);
     const home = new Home({
-      ...this.#permitOptions(),
+      ...this.#homeOptions(owner),
       key,
       hasLostState,
-      principal: this.#sharing.principal(owner),
       concurrency,
-      ...{ queue, idleTimeoutMs, leftForMs },
-      leases: this.#leases,
-      clock: this.#clock,
-      isRetired: () => this.#isRetired,
       ownership: placement && {
         isConfirmed: () => placement.isConfirmed(key),
         stillHere: () => placement.stillHere(key),
         askStore: () => placement.askStore(key),
       },
-      onEnding: (ending) => this.#noteEnding(ending),
-      onReplaced: (reason) => onReplaced?.(reason),
+      onReplaced: (reason) => this.#options.onReplaced?.(reason),
       onSession: (point) => placement?.keep(key, point),
       onEmpty: (isSessionLeft, isUntold) => {
         if (this.#former.delete(home)) return;
@@ -284,6 +276,32 @@ export class SessionPool {
     this.#homes.set(key, home);
     if (this.#isStopping && placement?.hasSuccessor === true) home.handOver();
     return home;
+  }
+
+  /** Builds a home that no other process knows. What the server keeps in it is of no call. */
+  #ownHome(
+    owner: SessionOwner,
+    options: Pick<HomeOptions, 'onEmpty'> & Partial<HomeOptions>,
+  ): Home {
+    return new Home({
+      ...this.#homeOptions(owner),
+      ...{ key: null, hasLostState: false, concurrency: 'together' },
+      ...{ ownership: null, onReplaced: null, onSession: () => {} },
+      ...options,
+    });
+  }
+
+  #homeOptions(owner: SessionOwner) {
+    const { queue, idleTimeoutMs, leftForMs } = this.#options;
+    return {
+      ...this.#permitOptions(),
+      ...{ queue, idleTimeoutMs, leftForMs },
+      principal: this.#sharing.principal(owner),
+      leases: this.#leases,
+      clock: this.#clock,
+      isRetired: () => this.#isRetired,
+      onEnding: (ending: Promise<void>) => this.#noteEnding(ending),
+    };
   }
 
   /** Another process has the home now. What runs here goes on, and is no part of the home if that comes back. */
@@ -299,16 +317,14 @@ export class SessionPool {
     return {
       upstream: this.#upstream,
       permits: this.#permits,
-      endOthers: async () => {
-        for (const session of [...this.#listening]) {
-          // Its subscription gives it back, and opens another one if the server turns out to have more.
-          session.loseChanges(onlyForCalls());
-          if (this.#listening.delete(session)) this.#noteEnding(session.close());
-        }
-        await this.#shared.close();
-        while (this.#ending.size > 0) await Promise.all(this.#ending);
-      },
+      onOneSession: () => this.#endListening(),
     };
+  }
+
+  /** The server has one session, which is for calls. Who listens finds out that there is none for it, if that is still so. */
+  #endListening(): void {
+    if (!this.#upstream.hasOneSession) return;
+    for (const home of [...this.#listening]) home.evict();
   }
 
   async #claimHome(
@@ -354,18 +370,29 @@ export class SessionPool {
   }
 
   async #endIdle(): Promise<void> {
-    for (const home of [...this.#homes.values()]) home.endIdle();
+    for (const home of [...this.#homes.values(), ...this.#shared.values()]) home.endIdle();
     this.#exclusive.endIdle();
-    await this.#shared.close();
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
   #borrowShared(owner: SessionOwner): Promise<SharedLease> {
     // Anonymous callers share a session here, whatever their clients are called.
-    const { headers } = owner;
     const asked = owner.kind === 'anonymous' ? { ...owner, clientInfo: null } : owner;
-    return this.#shared.borrow(this.#sharing.key(asked), headers, () =>
-      this.#upstream.openSession(asked),
-    );
+    const key = this.#sharing.key(asked);
+    const home =
+      this.#shared.get(key) ??
+      this.#ownHome(asked, {
+        onEmpty: () => {
+          if (this.#shared.get(key) === home) this.#shared.delete(key);
+        },
+      });
+    this.#shared.delete(key);
+    this.#shared.set(key, home);
+    const loan = home.borrow(asked);
+    for (const old of this.#shared.values()) {
+      if (this.#shared.size <= MAX_SHARED) break;
+      old.endIdle();
+    }
+    return loan;
   }
 }

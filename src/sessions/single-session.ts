@@ -8,7 +8,7 @@ import type { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import type { SharedLease } from './lease.ts';
-import { UseCount } from './shared-sessions.ts';
+import { UseCount } from './use-count.ts';
 import { busy, type QueueLimits } from './permits.ts';
 
 export interface SingleSessionOptions {

@@ -130,7 +130,21 @@ describe('sessions that requests share', () => {
     expect(opened()).toHaveLength(2);
     for (const { giveBack } of loans) giveBack();
     clock.advance(IDLE_MS);
+    // The request that ends the session has a timeout until it has its response.
+    await turnsUntil(() => pool.size === 0);
     expect({ size: pool.size, timers: clock.pending }).toEqual({ size: 0, timers: 0 });
+  });
+
+  // Rule sessions-13.
+  test('count like those of calls: one that nobody uses makes room for a call', async () => {
+    const { pool, opened, ended } = await poolStage({}, { max: 1 });
+    (await pool.borrow(NOBODY)).giveBack();
+    (await pool.lease(ADA, ANY)).giveBack(true);
+    expect({ opened: opened(), ended: ended(), size: pool.size }).toEqual({
+      opened: ['session-1', 'session-2'],
+      ended: ['session-1'],
+      size: 1,
+    });
   });
 
   // Rule sessions-7.
@@ -154,6 +168,24 @@ describe('sessions that requests share', () => {
     expect(other.session).toBe(one.session);
     expect(opened()).toHaveLength(1);
     expect(JSON.stringify(server.received.map(({ body }) => body ?? null))).not.toContain('"one"');
+  });
+});
+
+describe('a session of a listener whose caller has no home', () => {
+  // Rule sessions-13.
+  test('counts like those of calls, and is not ended to make room', async () => {
+    const { clock, pool, ended } = await poolStage({}, { max: 1 });
+    const listening = await pool.leaseToListen(NOBODY, () => {});
+    expect(pool.size).toBe(1);
+    const refused = expect(pool.lease(ADA, ANY)).rejects.toMatchObject({ code: 'upstream_busy' });
+    await turnsUntil(() => clock.nextInMs === POOL_OPTIONS.queue.waitMs);
+    clock.advance(POOL_OPTIONS.queue.waitMs);
+    await refused;
+    expect(ended()).toEqual([]);
+    const waiting = pool.lease(ADA, ANY);
+    listening.giveBack();
+    (await waiting).giveBack(true);
+    expect(ended()).toEqual(['session-1']);
   });
 });
 
