@@ -25,14 +25,13 @@ import {
   isResumable,
   isRetryOfLostCall,
   needsUrlVisits,
-  onlyReplayHelps,
   reattachCall,
   replayCall,
 } from './call/lifecycle.ts';
 import { retryCall } from './call/client.ts';
 import type { CallData, CallServices, Retry } from './call/data.ts';
 import { failed } from './call/replies.ts';
-import { isBroken } from './machine/selectors.ts';
+import { isBroken, isElsewhere, isWorthReplaying } from './machine/selectors.ts';
 import { mayOwnerLive, relayRequest, serveAtHolder } from './elsewhere.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
@@ -211,11 +210,11 @@ export class CallRecovery {
     if (resumption.type === 'served') return resumption.reply;
     const { call } = resumption;
     const reply = await this.#unlessOwnerReads(call, resumption.reply, owner);
-    if (call.isHeldElsewhere) {
+    if (isElsewhere(call.state)) {
       dropCall(call);
       return this.#unavailable(retry, 'another replica still has the stream or the session');
     }
-    if (!onlyReplayHelps(call)) return reply;
+    if (!isWorthReplaying(call.state)) return reply;
     if (await owner.mayLive()) {
       dropCall(call);
       return this.#unavailable(retry, OWNER_MAY_LIVE);

@@ -239,7 +239,7 @@ export class Calls {
 
   /** Tells whether the server runs a call that is here as a legacy task. */
   runsAsServerTask(request: EdgeRequest, requestState: string): boolean {
-    return (this.#callOf(request, requestState)?.serverTask ?? null) !== null;
+    return (this.#callOf(request, requestState)?.exchange.task ?? null) !== null;
   }
 
   /** Admits new calls again, and puts the times of these settings in force. */

@@ -58,7 +58,7 @@ export function retryCall(call: CallData, { pointer, request, waiter }: Retry): 
   const { round } = pointer;
   const open = round === openRound(call.state) ? openRequests(call.state) : [];
   const read =
-    call.questions?.read(open, request.inputResponses, request.inputErrors) ?? NO_ANSWERS;
+    call.exchange.questions?.read(open, request.inputResponses, request.inputErrors) ?? NO_ANSWERS;
   if (read.type === 'ill-formed') {
     return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
   }
@@ -70,7 +70,7 @@ export function retryCall(call: CallData, { pointer, request, waiter }: Retry): 
     round,
     answersDigest: answersDigest(request.inputResponses, request.inputErrors),
     answered: [...read.replies.keys()],
-    uncovered: call.questions?.uncovered(keysOf(open), request.profile) ?? [],
+    uncovered: call.exchange.questions?.uncovered(keysOf(open), request.profile) ?? [],
     declined: read.declined,
   });
   const waiting = waiterOf(call, id);
@@ -81,13 +81,13 @@ export function retryCall(call: CallData, { pointer, request, waiter }: Retry): 
 
 /** Lets a task wait for the call from here on. */
 export function giveToTask(call: CallData, task: WaitingTask): void {
-  const { limits, origin, services, serverTask } = call;
+  const { limits, origin, services, exchange } = call;
   const ageMs = Math.max(0, services.clock.now() - origin.startedAtMs);
   call.limits = limitsOfTask(services, limits, task, ageMs, call.task === null);
   if (call.task === task) return;
   call.dispatch({ type: 'givenToTask', leftMs: lifeOf(task) });
   call.task = task;
-  if (serverTask !== null) task.learned(serverTask);
+  if (exchange.task !== null) task.learned(exchange.task);
 }
 
 /** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
@@ -95,7 +95,7 @@ export function acceptRetry(call: CallData, { waiter }: RetryEvent): void {
   const waiting = waiterOf(call, waiter);
   if (waiting === undefined) return;
   call.request = waiting.request;
-  call.lease?.session.useHeaders(waiting.request.caller.headers);
+  call.exchange.session?.useHeaders(waiting.request.caller.headers);
 }
 
 /** Feeds retries once more whose waiters still wait. */

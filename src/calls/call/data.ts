@@ -5,7 +5,6 @@
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Directory } from '../../model/store.ts';
 import type {
-  Failure,
   CallReply,
   EdgeRequest,
   Waiter,
@@ -14,22 +13,18 @@ import type {
 } from '../../model/request.ts';
 import type { Log } from '../../ops/log.ts';
 import type { Recovery } from '../../ops/request-events.ts';
-import { type Attributes, type Span, loggedTarget } from '../../ops/tracing.ts';
+import { type Attributes, loggedTarget } from '../../ops/tracing.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CacheFields } from '../../protocol/translate/edge-result.ts';
-import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
-import type { ServerTask } from '../../protocol/task.ts';
+import type { Pointer, PointerOwner } from '../../seal/pointer.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
-import type { Lease } from '../../sessions/lease.ts';
 import type { SessionPool } from '../../sessions/session-pool.ts';
-import type { UpstreamLimit } from '../../model/upstream-failure.ts';
-import type { CallExchange, UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import type { CallEvent, CallLimits, CallState, WaiterId, TimerName } from '../machine/states.ts';
 import type { LossyWaiter, Notifications } from '../notifications.ts';
+import { Exchange } from './exchange.ts';
 import type { QuestionGaps } from './limits.ts';
-import type { GivenAnswers, Questions } from './questions.ts';
 import type { CallRegistry, CallUse } from '../registry.ts';
 import { sha256 } from '../../lib/crypto.ts';
 import { principalTag, requestDigest } from '../../seal/digests.ts';
@@ -100,13 +95,6 @@ export interface WaitingWaiter {
 
 export interface RunningTimer {
   readonly name: TimerName;
-  readonly timer: Timer;
-}
-
-/** Questions that wait until the response to their call has begun. */
-export interface EarlyQuestions {
-  /** What shows each of them. */
-  readonly shows: (() => void)[];
   readonly timer: Timer;
 }
 
@@ -185,43 +173,9 @@ export class CallData {
 
   // The server.
 
-  /** What the server says of the legacy task as which it runs the call; `null` if it runs it as none. */
-  serverTask: ServerTask | null = null;
-  lease: Lease | null = null;
-  exchange: CallExchange | null = null;
-  /** Where the stream is to be resumed; `null` once it is, and for a call that began here. */
-  resumeFrom: ResumePoint | null = null;
-  /** Grows with each exchange, so that late events of an earlier one are ignored. */
-  generation = 0;
-  /** Whether the server may still work on something of ours, so that the session must not be reused. */
-  isTainted = false;
-  /** Whether the server took the last messages about the call. `null` if there were none. */
-  closing: Promise<boolean> | null = null;
-  serverInfo: JsonObject | null = null;
-  /** Whether the server is known to have begun the call: the process that had it before heard from the server. */
-  hasBegun: boolean;
-  /** Whether the server took an answer. */
-  hasAnswered = false;
+  readonly exchange: Exchange;
   /** Whether the outcome is in the store, where another replica finds it. */
   isOutcomeStored = false;
-  /** Whether the request was sent again because the server had forgotten the session. */
-  hasNewSession = false;
-  /** How the server refused the credentials, if it did. */
-  unauthorized: Failure | null = null;
-  /** How long the server asked to wait when it did not take answers, if it said so. */
-  answersWaitMs: number | null = null;
-  /** Whether the server refuses the stream because another reader has it. */
-  isHeldElsewhere = false;
-  /** The limit that a message of the server exceeded, if the call was lost with it. */
-  lostTo: UpstreamLimit | null = null;
-  /** Why a question was refused that may have been one of this call. */
-  unanswerable: UnanswerableCause | null = null;
-  /** `null` until the server asks. */
-  questions: Questions | null = null;
-  /** Those that the client is asked as soon as the response to the call has begun; `null` if there are none. */
-  early: EarlyQuestions | null = null;
-  /** `null` until an answer has to be remembered for a replay. */
-  given: GivenAnswers | null = null;
   /** What the client answered in its first request; `null` if nothing, and once the call is over. */
   ahead: JsonObject | null = null;
   /** When the call began in this process, and since when it waits for its client, in ms since the epoch. */
@@ -231,10 +185,6 @@ export class CallData {
   waitedMs = 0;
   /** When it ended or was cancelled, in ms since the epoch; 0 before. */
   overSinceMs = 0;
-  /** What the server does for the waiters that wait now, as a span; `null` without traces. */
-  work: Span | null = null;
-  /** The elicitations whose completion is worth waiting for before the call is made again. */
-  visiting: readonly string[] = [];
 
   constructor(
     services: CallServices,
@@ -258,7 +208,7 @@ export class CallData {
     this.state = state;
     this.dispatch = dispatch;
     this.request = request;
-    this.hasBegun = origin.isContinued;
+    this.exchange = new Exchange(this);
     this.beganAtMs = services.clock.now();
   }
 }

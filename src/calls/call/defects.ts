@@ -2,7 +2,6 @@
 import { inBackground } from '../../lib/background.ts';
 import { callFailure } from '../../model/failures.ts';
 import type { CallData } from './data.ts';
-import { stopExchange } from './leased-exchange.ts';
 import { idsOf } from './log.ts';
 import { failCall } from './replies.ts';
 
@@ -11,7 +10,7 @@ const DEFECT = callFailure('internal_error', 'unknown', 'Internal error');
 /** Lets work go on, and ends the call with an error if there is a defect in it. */
 export function workFor(call: CallData, work: PromiseLike<unknown>): void {
   const end = () => {
-    stopExchange(call, 'the gateway failed');
+    call.exchange.stop('the gateway failed');
     failCall(call, DEFECT);
   };
   const { route, call: id } = idsOf(call);

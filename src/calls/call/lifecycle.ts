@@ -8,11 +8,9 @@ import type { Continuation, ResumePoint } from '../../seal/pointer.ts';
 import { isKnownRetry, isWorthReplaying } from '../machine/selectors.ts';
 import type { CallLimits, WaiterId } from '../machine/states.ts';
 import { adopt, begin } from '../machine/steps.ts';
-import { questionsOf } from './asked.ts';
 import { attachWaiter, giveToTask, noticeClosed, retryCall } from './client.ts';
 import type { CallData, CallOrigin, CallServices, Retry } from './data.ts';
-import { resumePointOf } from './leased-exchange.ts';
-import { GivenAnswers } from './questions.ts';
+import type { Questions } from './questions.ts';
 import { limitsFor } from './limits.ts';
 import { logAudit, idsOf } from './log.ts';
 import { beginCall, createCall, forgetCall } from './machine-runner.ts';
@@ -99,7 +97,7 @@ export function replayCall(
   const { pointer, request, waiter } = retry;
   const { callId: id, round } = pointer;
   const lost = registry.find(id);
-  if (lost !== undefined && !onlyReplayHelps(lost)) return retryCall(lost, retry);
+  if (lost !== undefined && !isWorthReplaying(lost.state)) return retryCall(lost, retry);
   // The client may have left while the owner was looked for. The lost call waits for its next retry.
   if (waiter.closed.aborted) return Promise.resolve(failed(CALL_CANCELLED));
   const refusal = registry.refusal(request.caller.principalKey, true);
@@ -114,7 +112,7 @@ export function replayCall(
   );
   const call = createCall(services, originOf(retry, continuation), request, limits, state);
   // The server asks from the beginning.
-  const { questions, given } = restore(call, continuation, 0);
+  const questions = restore(call, continuation, 0);
   const read = questions.read(continuation.questions, inputResponses, inputErrors);
   if (read.type === 'ill-formed') {
     return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
@@ -123,9 +121,9 @@ export function replayCall(
     return Promise.resolve(failedCallReply(request.method, ELICITATION_DECLINED, null));
   }
   for (const [key, reply] of read.replies) {
-    given.add({ question: questions.digestOf(key), reply });
+    questions.given.add({ question: questions.digestOf(key), reply });
   }
-  given.repeatAll();
+  questions.given.repeatAll();
   // Only now, since it starts a timer.
   if (request.task !== undefined) giveToTask(call, request.task);
   call.hasPointer = true;
@@ -148,14 +146,9 @@ export function replayCall(
   return reply;
 }
 
-/** The call is lost: nobody has its exchange any more, and no other recovery brings it back. */
-export function onlyReplayHelps(call: CallData): boolean {
-  return isWorthReplaying(call.state) && !call.isHeldElsewhere;
-}
-
 /** The call is lost, and the retry is one that it waits for or has had. */
 export function isRetryOfLostCall(call: CallData, { pointer, request }: Retry): boolean {
-  if (!onlyReplayHelps(call)) return false;
+  if (!isWorthReplaying(call.state)) return false;
   const { inputResponses, inputErrors } = request;
   return isKnownRetry(call.state, pointer.round, answersDigest(inputResponses, inputErrors));
 }
@@ -179,7 +172,7 @@ export function outlivesProcess(call: CallData): boolean {
   if (state.name === 'awaitingUrlVisit') return true;
   // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.
   if (state.name === 'parked' || state.name === 'runningDetached') return call.isResumable;
-  return services.reattach && resumePointOf(call) !== null;
+  return services.reattach && call.exchange.resumePoint() !== null;
 }
 
 function originOf(
@@ -201,13 +194,15 @@ function originOf(
  * Restores the questions that the client has, and the answers that the server got.
  * @param asked how many questions the server has asked so far: the operator's names for the next ones follow these
  */
-function restore(call: CallData, { questions, keys, replay }: Continuation, asked: number) {
-  const restored = questionsOf(call);
+function restore(
+  call: CallData,
+  { questions, keys, replay }: Continuation,
+  asked: number,
+): Questions {
+  const restored = call.exchange.asking();
   restored.restore(questions, { ...keys, asked });
-  const given = new GivenAnswers();
-  given.add(...(replay ?? []));
-  call.given = given;
-  return { questions: restored, given };
+  restored.given.add(...(replay ?? []));
+  return restored;
 }
 
 /**

@@ -3,7 +3,6 @@ import { traceOf, type Caller, type EdgeRequest } from '../../model/request.ts';
 import { shownName, type LiveCall } from '../../ops/live/snapshot.ts';
 import type { OfRequest } from '../../ops/log.ts';
 import type { Recovery } from '../../ops/request-events.ts';
-import { mcpOperation, type Span } from '../../ops/tracing.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
@@ -166,34 +165,16 @@ interface CallIds extends OfRequest {
   readonly call: string;
 }
 
-/**
- * Starts the span of what the server does for the waiters that wait, unless it has begun: from the request, or from the answers of
- * a retry, until the reply to the waiters. The time that users take is in no span.
- * @returns `null` without traces */
-export function beginWork(call: CallData): Span | null {
-  const { request, method, loggedTarget, services, lease } = call;
-  if (call.work !== null || request.span === undefined) return call.work;
-  const revision = lease?.session.initializeResult.protocolVersion;
-  call.work = request.span.child(
-    mcpOperation('client', method, loggedTarget, {
-      ...services.peer,
-      ...(revision !== undefined && { 'mcp.protocol.version': revision }),
-      'mrtr_gateway.call.id': call.id,
-    }),
-  );
-  return call.work;
-}
-
 /** Ends the span if no waiter waits any more. */
-export function endWork(call: CallData): void {
-  const { work, state } = call;
-  if (work === null || isAttached(state)) return;
-  call.work = null;
-  work.set({ 'mrtr_gateway.round': state.round });
-  if (state.name === 'resultReady')
-    work.end(errorTypeOf({ type: 'outcome', outcome: state.outcome }));
-  else if (state.name === 'done' || state.name === 'cancelling') work.end(errorTypeOf(state.end));
-  else work.end(null);
+export function endWork({ exchange, state }: CallData): void {
+  if (isAttached(state)) return;
+  const end: CallEnd | null =
+    state.name === 'resultReady'
+      ? { type: 'outcome', outcome: state.outcome }
+      : isOver(state)
+        ? state.end
+        : null;
+  exchange.endWork(state.round, end === null ? null : errorTypeOf(end));
 }
 
 /** Says in one word how a call ended, for the log and the metrics. */
@@ -219,8 +200,8 @@ type Detached = StateNamed<'parked' | 'runningDetached' | 'resultReady' | 'await
 
 /** Shows a call in this state. No question, no answer and no argument is in it. */
 export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'owner'> {
-  const { id, services, method, loggedTarget, origin, request, questions, beganAtMs } = call;
-  const kinds = openRequests(state).flatMap(({ key }) => questions?.kindOf(key) ?? []);
+  const { id, services, method, loggedTarget, origin, request, exchange, beganAtMs } = call;
+  const kinds = openRequests(state).flatMap(({ key }) => exchange.questions?.kindOf(key) ?? []);
   return {
     id,
     route: shownName(services.routeId),

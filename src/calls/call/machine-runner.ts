@@ -15,16 +15,9 @@ import {
 import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
-import { showEarly } from './asked.ts';
 import { acceptRetry, endHold, offerTask, repeatRetries, replyToWaiters } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { workFor } from './defects.ts';
-import {
-  cancelExchange,
-  cancelOpenQuestions,
-  leaveExchange,
-  freeExchange,
-} from './leased-exchange.ts';
 import { endWork, logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
@@ -59,7 +52,7 @@ export function forgetCall(call: CallData): void {
 /** Runs each event to completion: one that comes out of the effects of another waits for them. */
 function dispatch(call: CallData, event: CallEvent): void {
   // Questions that are not shown yet came before this event, so theirs come first.
-  if (call.early !== null) showEarly(call);
+  call.exchange.showEarly();
   call.events.push(event);
   if (call.isMoving) return;
   call.isMoving = true;
@@ -79,9 +72,9 @@ function move(call: CallData, event: CallEvent): void {
   if (row === null) return;
   call.state = state;
   logMove(call, { rule: row.rule, event, from, effects });
-  if (call.work !== null) endWork(call);
+  if (call.exchange.works) endWork(call);
   freeUnneeded(call);
-  call.lease?.moved(phaseOf(state));
+  call.exchange.lease?.moved(phaseOf(state));
   call.services.registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);
@@ -111,7 +104,7 @@ function freeUnneeded(call: CallData): void {
   const kept = timersOf(state);
   stopTimers(call, (name) => !kept.includes(name));
   // A call that waits for a session is sent after this.
-  if (isDetached(state) && call.exchange !== null) dropParams(call);
+  if (isDetached(state) && call.exchange.request !== null) dropParams(call);
   if (isOver(state)) call.ahead = null;
 }
 
@@ -137,13 +130,13 @@ function carryOut(call: CallData, effect: Effect): void {
     case 'callAgain':
       return workFor(call, callAgain(call, effect.waiter));
     case 'cancelOpenQuestions':
-      return cancelOpenQuestions(call, effect.requests);
+      return call.exchange.cancelOpenQuestions(effect.requests);
     case 'cancelUpstream':
-      return cancelExchange(call, effect.open);
+      return call.exchange.cancel(effect.open);
     case 'free':
-      return freeExchange(call, effect.clean);
+      return call.exchange.free(effect.clean);
     case 'leave':
-      return leaveExchange(call);
+      return call.exchange.leave();
     case 'retryWaiting':
       return repeatRetries(call, effect.retries);
     case 'arm':
@@ -203,8 +196,7 @@ function dropParams(call: CallData): void {
  */
 function keepForRepeats(call: CallData): void {
   dropParams(call);
-  call.questions = null;
-  call.given = null;
+  call.exchange.questions = null;
   call.notifications = null;
   call.lastRound = null;
 }

@@ -4,6 +4,7 @@
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import {
+  closeOutReply,
   letsUseTools,
   translateInputResponse,
   translateServerRequest,
@@ -29,8 +30,6 @@ interface Question {
   readonly id: ServerRequestId | null;
   readonly request: InputRequest;
   readonly back: AnswerTranslation;
-  /** For a URL of error -32042: the id under which the server reports the visit. */
-  readonly elicitationId: string | null;
 }
 
 type Shown = Pick<Question, 'request' | 'back'>;
@@ -65,9 +64,18 @@ export class Questions {
   #required: JsonObject = {};
   #asked = 0;
   #idCharacters = 0;
+  /** `null` until an answer has to be remembered. */
+  #given: GivenAnswers | null = null;
+  /** The elicitations whose completion is worth waiting for before the call is made again. */
+  visiting: readonly string[] = [];
 
   constructor(keyOptions: InputKeyOptions) {
     this.#keyOptions = keyOptions;
+  }
+
+  /** What the server got in this call, for a replay. */
+  get given(): GivenAnswers {
+    return (this.#given ??= new GivenAnswers());
   }
 
   /** The capabilities that the refused questions would have needed; `null` if none was refused. */
@@ -99,7 +107,7 @@ export class Questions {
       }
       return { type: 'refused', error: translation.error, reason: translation.reason };
     }
-    return { type: 'open', request: this.#add(id, translation, null) };
+    return { type: 'open', request: this.#add(id, translation) };
   }
 
   /** Adds the URLs of error -32042. Their answers do not go upstream: the call is made again. */
@@ -108,11 +116,15 @@ export class Questions {
     profile: ClientProfile,
     revision: LegacyRevision,
   ): OpenRequest[] {
-    return elicitations.flatMap(({ message, url, elicitationId }) => {
+    const asked = elicitations.flatMap(({ message, url, elicitationId }) => {
       const params = { mode: 'url', message, url, elicitationId };
       const translation = translateServerRequest('elicitation/create', params, profile, revision);
-      return translation.type === 'refuse' ? [] : this.#add(null, translation, elicitationId);
+      return translation.type === 'refuse'
+        ? []
+        : { elicitationId, ...this.#add(null, translation) };
     });
+    this.visiting = asked.map(({ elicitationId }) => elicitationId);
+    return asked.map(({ key, id }) => ({ key, id }));
   }
 
   /** Notes that the server took a question back. One that no client has seen is forgotten. */
@@ -146,7 +158,7 @@ export class Questions {
     for (const { key, id, request, back } of questions) {
       this.#keys.take(key);
       this.#shown.add(key);
-      this.#questions.set(key, { isNamed: false, id, request, back, elicitationId: null });
+      this.#questions.set(key, { isNamed: false, id, request, back });
     }
   }
 
@@ -166,8 +178,24 @@ export class Questions {
     return this.#get(key).back.kind;
   }
 
-  elicitationIds(keys: readonly InputKey[]): string[] {
-    return keys.map((key) => this.#get(key).elicitationId).filter((id) => id !== null);
+  /**
+   * Returns how those of these questions are answered that nobody will be asked any more. One that the server has withdrawn gets no
+   * answer (cancellation, "Behavior Requirements").
+   */
+  closeOut(open: readonly OpenRequest[]): (readonly [ServerRequestId, JsonRpcReply])[] {
+    return open.flatMap(({ key, id }) =>
+      id === null || this.isWithdrawn(id) ? [] : [[id, closeOutReply(this.kindOf(key))]],
+    );
+  }
+
+  /** Remembers what the server got for a question, unless it has taken that back. */
+  remember(key: InputKey, reply: JsonRpcReply): void {
+    if (this.has(key)) this.given.add({ question: this.digestOf(key), reply });
+  }
+
+  /** Takes what the server got for this question before the call was lost; `undefined` if it was never answered, or not as often. */
+  repeated(key: InputKey): JsonRpcReply | undefined {
+    return this.#given?.repeat(this.digestOf(key));
   }
 
   /** Shows these questions. @returns the `inputRequests`, in the order in which the server asked */
@@ -227,13 +255,9 @@ export class Questions {
     return translateInputResponse(this.#get(key).back, responses[key] ?? null);
   }
 
-  #add(
-    id: ServerRequestId | null,
-    { request, back }: Shown,
-    elicitationId: string | null,
-  ): OpenRequest {
+  #add(id: ServerRequestId | null, { request, back }: Shown): OpenRequest {
     const { key, isNamed } = this.#keys.next(back.kind, id, this.#keyOptions);
-    this.#questions.set(key, { isNamed, id, request, back, elicitationId });
+    this.#questions.set(key, { isNamed, id, request, back });
     return { key, id };
   }
 

@@ -3,7 +3,6 @@
  * parked call is released (`parking.release`), since only then is it known whether the pointer has all that a resumption takes.
  */
 import {
-  answersNotTaken,
   CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,
@@ -25,7 +24,6 @@ import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
 import type { CallEnd, WaiterReply } from '../machine/states.ts';
 import { expectedRequest, type CallData } from './data.ts';
-import { resumePointOf } from './leased-exchange.ts';
 import { idsOf } from './log.ts';
 
 /**
@@ -52,10 +50,8 @@ export function replyToWaiter(
       return failed(INVALID_STATE);
     case 'missingCapability':
       return missing(call, reply.keys);
-    case 'unauthorized':
-      return failed(call.unauthorized ?? callLost(call.hasBegun));
-    case 'unreachable':
-      return failed(answersNotTaken(call.answersWaitMs));
+    case 'failed':
+      return failed(reply.failure);
   }
 }
 
@@ -87,15 +83,16 @@ export function outcomeOfReply(
 
 /** Builds the reply for the end of a call. */
 export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
-  const { method, hasBegun, serverInfo } = call;
+  const { method, exchange } = call;
+  const { hasBegun, serverInfo } = exchange;
   switch (end.type) {
     case 'outcome':
       return end.outcome.kind === 'failed' ? end.outcome : resultOf(call, end.outcome.result);
     case 'declined':
       return failedCallReply(method, ELICITATION_DECLINED, serverInfo);
     case 'lost':
-      if (call.isHeldElsewhere) return failed(COORDINATION_UNAVAILABLE);
-      return failedCallReply(method, callLost(hasBegun, call.lostTo), serverInfo);
+      if (end.isElsewhere) return failed(COORDINATION_UNAVAILABLE);
+      return failedCallReply(method, callLost(hasBegun, end.exceeds), serverInfo);
     case 'cancelled':
       return failed(CALL_CANCELLED);
     case 'left':
@@ -109,7 +106,8 @@ export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
   }
 }
 
-function resultOf({ method, serverInfo, hasPointer, services }: CallData, result: JsonObject) {
+function resultOf({ method, exchange, hasPointer, services }: CallData, result: JsonObject) {
+  const { serverInfo } = exchange;
   // Once the client had a pointer, the outcome belongs to what it sent with it.
   const context = { serverInfo, cacheable: !hasPointer, caching: services.caching };
   return { kind: 'result', result: completeResult(method, result, context) } as const;
@@ -126,13 +124,13 @@ export function failed(failure: Failure) {
   return { kind: 'failed', failure } as const;
 }
 
-/** Ends a call with a failure. */
-export function failCall(call: CallData, failure: Failure): void {
-  call.dispatch({ type: 'outcome', outcome: failed(failure) });
+/** Ends a call with a failure. @param clean whether the server has done with the call */
+export function failCall(call: CallData, failure: Failure, clean = false): void {
+  call.dispatch({ type: 'outcome', outcome: failed(failure), clean });
 }
 
-function missing({ questions }: CallData, keys: readonly InputKey[]): CallReply {
-  return failed(missingCapability(questions?.requiredFor(keys) ?? {}));
+function missing({ exchange }: CallData, keys: readonly InputKey[]): CallReply {
+  return failed(missingCapability(exchange.questions?.requiredFor(keys) ?? {}));
 }
 
 function uncoveredFailure(
@@ -140,7 +138,7 @@ function uncoveredFailure(
   keys: readonly InputKey[],
   profile: ClientProfile,
 ): CallReply | null {
-  const uncovered = call.questions?.uncovered(keys, profile) ?? [];
+  const uncovered = call.exchange.questions?.uncovered(keys, profile) ?? [];
   return uncovered.length === 0 ? null : missing(call, uncovered);
 }
 
@@ -151,7 +149,7 @@ function uncoveredFailure(
 function askRound(call: CallData, round: number, keys: readonly InputKey[]): CallReply {
   const { reattach, leaveWhenParked } = call.services;
   const shown = keys.slice(0, call.limits.maxShownQuestions);
-  const inputRequests = call.questions?.inputRequests(shown) ?? {};
+  const inputRequests = call.exchange.questions?.inputRequests(shown) ?? {};
   call.hasPointer = true;
   const continuation = continuationOf(call, keys);
   if (call.task !== null) call.lastContinuation = JSON.stringify(continuation);
@@ -159,13 +157,13 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
   // A client that did not get this reply comes again with the pointer before it, if it has one.
-  const isAskedAgain = round === 1 || call.exchange?.asksBeside !== true;
+  const isAskedAgain = round === 1 || call.exchange.request?.asksBeside !== true;
   const mayLeave = call.isResumable && isAskedAgain && call.task?.isStopping !== true;
   if (mayLeave && call.state.name === 'parked' && leaveWhenParked()) {
     call.dispatch({ type: 'released' });
     call.services.registry.wasReleased(call);
   }
-  const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
+  const result = inputRequiredResult(inputRequests, requestState, call.exchange.serverInfo);
   const reply: CallReply = { kind: 'result', result };
   call.lastRound = { keys, reply, atMs: call.services.clock.now() };
   call.services.gaps.shown(call.loggedTarget, shown.length);
@@ -174,9 +172,9 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
 
 /** @returns what another replica needs to continue the call, or `null` if none could */
 export function continuationOf(call: CallData, keys: readonly InputKey[]): Continuation | null {
-  const { questions, given } = call;
+  const { questions } = call.exchange;
   const { mayReplay, startedAtMs } = call.origin;
-  const resume = resumePointOf(call);
+  const resume = call.exchange.resumePoint();
   // A call that the server ended with URLs to visit (-32042) is made again by whoever continues it.
   if (resume === null && !mayReplay && call.state.name !== 'awaitingUrlVisit') return null;
   return {
@@ -184,7 +182,7 @@ export function continuationOf(call: CallData, keys: readonly InputKey[]): Conti
     questions: questions?.sealed(keys) ?? [],
     keys: questions?.keysGiven ?? { asked: 0, counts: {} },
     resume,
-    replay: mayReplay ? (given?.all ?? []) : null,
+    replay: mayReplay ? (questions?.given.all ?? []) : null,
   };
 }
 

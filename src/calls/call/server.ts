@@ -2,6 +2,7 @@
  * The server's side of a call: what the server says becomes events of the machine, and the answers of the
  * client go to the server.
  */
+import { answersNotTaken } from '../../model/failures.ts';
 import { notAnswerable } from '../../model/question-failures.ts';
 import { failureOfCall, losesCall } from '../../model/upstream-failures.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
@@ -23,21 +24,13 @@ import {
 } from '../../model/upstream-failure.ts';
 import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import { isOver, awaitsReply } from '../machine/selectors.ts';
-import type { WaiterId, OpenRequest } from '../machine/states.ts';
-import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
+import type { CallEvent, OpenRequest, WaiterId } from '../machine/states.ts';
+import { receiveQuestion } from './asked.ts';
 import { backlogOf, notifyWaiters, offerTask } from './client.ts';
 import { waiterOf, type CallData } from './data.ts';
 import { workFor } from './defects.ts';
-import {
-  leaveExchange,
-  freeExchange,
-  resumeExchange,
-  sendRequest,
-  sessionOf,
-  stopExchange,
-  type CallListener,
-} from './leased-exchange.ts';
-import { beginWork, idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
+import type { CallListener } from './exchange.ts';
+import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
 import { failCall, outcomeOfReply } from './replies.ts';
 
 /** What a client that asked for log messages is told, once. */
@@ -52,17 +45,20 @@ const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {
   ambiguous: 'it names no call, and several calls of the session can have asked it (ambiguous)',
 };
 
+/** The server may have acted, and nothing more is heard of it. */
+const LOST: CallEvent = { type: 'lost', isElsewhere: false, exceeds: null };
+
 /**
  * Sends the request.
  * @param freshSession whether a session that was used before must not be taken
  */
 export function launch(call: CallData, freshSession: boolean): void {
-  workFor(call, sendRequest(call, freshSession, listenFor(call)));
+  workFor(call, call.exchange.send(freshSession, new CallEvents(call, false)));
 }
 
 /** Resumes the stream of a call that another replica had, with these questions still open. */
 export function reattach(call: CallData, resume: ResumePoint, open: readonly OpenRequest[]): void {
-  workFor(call, resumeExchange(call, resume, open, listenFor(call, true)));
+  workFor(call, call.exchange.resume(resume, open, new CallEvents(call, true)));
 }
 
 /**
@@ -77,15 +73,10 @@ export async function callAgain(call: CallData, waiter: WaiterId): Promise<void>
   if (waiting === undefined) return;
   call.request = waiting.request;
   call.notifications?.forgetProgress();
-  // The server ended it. A call without an exchange keeps its params, even if its client is told to retry before they are sent.
-  call.exchange?.abandon();
-  call.exchange = null;
-  const session = sessionOf(call);
-  if (session !== null && !session.dead) {
-    await session.urlsVisited(call.visiting, URL_VISIT_WAIT_MS);
-  } else {
-    freeExchange(call, false);
-  }
+  // A call without a request in flight keeps its params, even if its client is told to retry before they are sent.
+  const { exchange } = call;
+  exchange.endRequest();
+  await exchange.session?.urlsVisited(exchange.questions?.visiting ?? [], URL_VISIT_WAIT_MS);
   if (!isOver(call.state)) launch(call, false);
 }
 
@@ -97,86 +88,76 @@ export async function postAnswers(
 ): Promise<void> {
   const waiting = waiterOf(call, waiter);
   const { exchange } = call;
-  if (waiting === undefined || exchange === null) return;
+  const { request } = exchange;
+  if (waiting === undefined || request === null) return;
   call.request = waiting.request;
-  const headers = withContext(waiting.request.caller.headers, beginWork(call));
-  const { generation } = call;
+  const headers = withContext(waiting.request.caller.headers, exchange.beginWork());
+  const { listener } = exchange;
   const leaving = leaveIfHomeIsLost(call);
   if (leaving !== null) await leaving;
-  if (call.generation !== generation) return;
+  if (exchange.listener !== listener) return;
   const accepted: ServerRequestId[] = [];
   for (const { key, id } of requests) {
     const reply = waiting.replies.get(key);
     if (id === null || reply === undefined) continue;
     // The server took it back while earlier answers were on their way (cancellation, "Behavior Requirements").
-    if (call.questions?.isWithdrawn(id) === true) continue;
+    if (exchange.questions?.isWithdrawn(id) === true) continue;
     try {
-      await exchange.respond(id, reply, headers).catch((error: unknown) => {
+      await request.respond(id, reply, headers).catch((error: unknown) => {
         if (asUpstreamFailure(error, true).code !== 'upstream_unavailable') throw error;
         // The same message again is harmless: the first answer to a question counts.
-        return exchange.respond(id, reply, headers);
+        return request.respond(id, reply, headers);
       });
     } catch (error) {
-      if (call.generation !== generation) return;
+      if (exchange.listener !== listener) return;
       return receivePostFailure(call, asUpstreamFailure(error, true), accepted);
     }
     accepted.push(id);
-    noteAnswer(call, key, reply);
+    exchange.answered(key, reply);
   }
-  if (call.generation === generation) call.dispatch({ type: 'posted' });
+  if (exchange.listener === listener) call.dispatch({ type: 'posted' });
 }
 
-/**
- * Begins to listen to a new exchange of the call. What an earlier one still says is ignored from here on.
- * @param isReattached whether another replica had the stream and the session before
- */
-function listenFor(call: CallData, isReattached = false): CallEvents {
-  call.generation += 1;
-  return new CallEvents(call, isReattached);
-}
-
+/** Hears of a request that was sent. What comes when the exchange is over, or has another listener, is ignored. */
 class CallEvents implements CallListener {
   readonly #call: CallData;
-  readonly #generation: number;
   /** The stream beside that of the call may not be open: another replica had it. */
   #isBesideMissing: boolean;
   /** How often the stream broke. */
   #breaks = 0;
 
+  /** @param isReattached whether another replica had the stream and the session before */
   constructor(call: CallData, isReattached: boolean) {
     this.#call = call;
-    this.#generation = call.generation;
     this.#isBesideMissing = isReattached;
   }
 
   get isCurrent(): boolean {
-    return this.#call.generation === this.#generation;
+    return this.#call.exchange.listener === this;
   }
 
   asked(id: ServerRequestId, method: string, params: JsonObject): void {
-    const session = sessionOf(this.#call);
+    const { session } = this.#call.exchange;
     if (!this.isCurrent || session === null) return;
-    this.#call.hasBegun = true;
+    this.#call.exchange.hasBegun = true;
     receiveQuestion(this.#call, session, id, method, params);
   }
 
   withdrawn(id: ServerRequestId): void {
     if (!this.isCurrent) return;
     this.#call.dispatch({ type: 'withdrawn', id });
-    this.#call.questions?.withdraw(id);
+    this.#call.exchange.questions?.withdraw(id);
   }
 
   unanswerable(method: string, cause: UnanswerableCause): void {
     if (!this.isCurrent) return;
-    this.#call.hasBegun = true;
     logRefusedQuestion(this.#call, method, WHY_UNANSWERABLE[cause]);
-    this.#call.unanswerable = cause;
-    this.#call.lease?.mayHaveAsked();
+    this.#call.exchange.refused(cause);
   }
 
   notified(method: string, params: JsonObject): void {
     if (!this.isCurrent) return;
-    this.#call.hasBegun = true;
+    this.#call.exchange.hasBegun = true;
     notifyWaiters(this.#call, method, params);
   }
 
@@ -194,8 +175,9 @@ class CallEvents implements CallListener {
 
   taskChanged(task: ServerTask): void {
     if (!this.isCurrent) return;
-    const { serverTask: former } = this.#call;
-    this.#call.serverTask = task;
+    const { exchange } = this.#call;
+    const { task: former } = exchange;
+    exchange.task = task;
     // The client may have heard of progress since.
     const isSaid = former?.statusMessage === task.statusMessage;
     this.#call.task?.learned(isSaid ? { ...task, statusMessage: null } : task);
@@ -213,7 +195,7 @@ class CallEvents implements CallListener {
   }
 
   resumed(): void {
-    const session = sessionOf(this.#call);
+    const { session } = this.#call.exchange;
     if (!this.#isBesideMissing || session === null) return this.#dispatchResumed();
     const { headers } = this.#call.request.caller;
     const breaks = this.#breaks;
@@ -251,19 +233,20 @@ class CallEvents implements CallListener {
 }
 
 function receiveReply(call: CallData, reply: JsonRpcReply): void {
-  call.hasBegun = true;
+  const { exchange, method } = call;
+  exchange.hasBegun = true;
   if ('error' in reply && reply.error.code === LegacyErrorCode.urlElicitationRequired) {
     const requests = readUrlQuestions(call, reply.error);
     if (requests.length > 0) {
-      call.visiting = questionsOf(call).elicitationIds(requests.map(({ key }) => key));
       const mayPark = call.services.registry.hasRoomToPark(call);
       return call.dispatch({ type: 'urlsRequired', requests, mayPark });
     }
   }
   const isError = 'error' in reply || reply.result['isError'] === true;
-  if (isError && call.unanswerable !== null) return failUnanswered(call, reply, call.unanswerable);
-  const refused = call.questions?.refusedCapabilities ?? null;
-  call.dispatch({ type: 'outcome', outcome: outcomeOfReply(call.method, reply, refused) });
+  const { unanswerable, questions } = exchange;
+  if (isError && unanswerable !== null) return failUnanswered(call, reply, unanswerable);
+  const outcome = outcomeOfReply(method, reply, questions?.refusedCapabilities ?? null);
+  call.dispatch({ type: 'outcome', outcome, clean: true });
 }
 
 /**
@@ -271,21 +254,24 @@ function receiveReply(call: CallData, reply: JsonRpcReply): void {
  * says of the failure stays.
  */
 function failUnanswered(call: CallData, reply: JsonRpcReply, cause: UnanswerableCause): void {
-  if (cause === 'broadcast') return failCall(call, notAnswerable(cause));
-  if ('error' in reply) return failCall(call, notAnswerable(cause, errorFromServer(reply.error)));
+  if (cause === 'broadcast') return failCall(call, notAnswerable(cause), true);
+  if ('error' in reply) {
+    return failCall(call, notAnswerable(cause, errorFromServer(reply.error)), true);
+  }
   const { error } = notAnswerable(cause);
   const said = Array.isArray(reply.result['content']) ? reply.result['content'] : [];
   const content = [...said, { type: 'text', text: error.message }];
   const result = { ...reply.result, content };
-  call.dispatch({ type: 'outcome', outcome: outcomeOfReply(call.method, { result }, null) });
+  const outcome = outcomeOfReply(call.method, { result }, null);
+  call.dispatch({ type: 'outcome', outcome, clean: true });
 }
 
 function readUrlQuestions(call: CallData, error: JsonRpcErrorObject): OpenRequest[] {
   const elicitations = readUrlElicitations(error);
   const { profile } = call.request;
-  const revision = sessionOf(call)?.initializeResult.protocolVersion;
+  const revision = call.exchange.session?.initializeResult.protocolVersion;
   if (elicitations === null || !profile.elicitationUrl || revision === undefined) return [];
-  return questionsOf(call).askUrls(elicitations, profile, revision);
+  return call.exchange.asking().askUrls(elicitations, profile, revision);
 }
 
 /** The stream is gone for good. */
@@ -293,40 +279,33 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
   if (isForgottenSession(failure) && awaitsReply(call.state)) return receiveRefusal(call, failure);
   // A server that was told to stop need not reply (2025-11-25 cancellation, "Behavior Requirements").
   if (!isOver(call.state)) logUpstreamFailure(call, failure);
+  const { exchange } = call;
   if (failure.code === 'streams_mixed') {
-    stopExchange(call, 'the stream of the call brought what belongs to another one');
-    return failCall(call, failureOfCall(failure, call.hasBegun));
+    exchange.stop('the stream of the call brought what belongs to another one');
+    return failCall(call, failureOfCall(failure, exchange.hasBegun));
   }
-  if (failure.details.isForReply === true) {
-    if (failure.details.hasReplied === true) call.hasBegun = true;
-    else call.isTainted = true;
-    return failCall(call, failureOfCall(failure, call.hasBegun));
+  const { isForReply, hasReplied = false, httpStatus, exceeds = null } = failure.details;
+  if (isForReply === true) {
+    if (hasReplied) exchange.hasBegun = true;
+    return failCall(call, failureOfCall(failure, exchange.hasBegun), hasReplied);
   }
   if (failure.code === 'unauthorized' && call.isResumable) {
-    call.unauthorized = failureOfCall(beforeRequest(failure), true);
-    return call.dispatch({ type: 'shutOut' });
+    return call.dispatch({ type: 'shutOut', failure: failureOfCall(beforeRequest(failure), true) });
   }
-  const { httpStatus, isElsewhere = httpStatus === 409, exceeds = null } = failure.details;
-  call.isHeldElsewhere = isElsewhere;
-  call.lostTo = exceeds;
-  // The other reader needs the session.
-  if (call.isHeldElsewhere) leaveExchange(call);
-  call.dispatch({ type: 'lost' });
+  const { isElsewhere = httpStatus === 409 } = failure.details;
+  call.dispatch({ type: 'lost', isElsewhere, exceeds });
 }
 
 /** The server did not take the request. If it forgot the session, the request is sent once more in a new one. */
 function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
-  const mayResend = isForgottenSession(failure) && !call.hasNewSession && !call.hasAnswered;
-  if (mayResend && awaitsReply(call.state)) {
-    call.hasNewSession = true;
-    freeExchange(call, false);
+  const { exchange } = call;
+  if (isForgottenSession(failure) && exchange.mayResend && awaitsReply(call.state)) {
     call.notifications?.forgetProgress();
-    return launch(call, true);
+    return workFor(call, exchange.sendInNewSession(new CallEvents(call, false)));
   }
   logUpstreamFailure(call, failure);
-  call.isTainted = failure.code !== 'unauthorized';
-  if (losesCall(failure)) call.dispatch({ type: 'lost' });
-  else failCall(call, failureOfCall(failure, call.hasBegun));
+  if (losesCall(failure)) return call.dispatch(LOST);
+  failCall(call, failureOfCall(failure, exchange.hasBegun), failure.code === 'unauthorized');
 }
 
 function receivePostFailure(
@@ -337,11 +316,14 @@ function receivePostFailure(
   const { code, details, message: problem } = failure;
   const cause =
     code === 'session_gone' ? 'sessionGone' : code === 'unauthorized' ? code : 'unreachable';
-  if (cause === 'unauthorized') call.unauthorized = failureOfCall(failure, true);
-  call.answersWaitMs = details.retryAfterMs ?? null;
   const { round } = call.state;
   call.services.log.event('call.answer_refused', { ...idsOf(call), round, cause, problem });
-  call.dispatch({ type: 'postRefused', cause, accepted });
+  if (cause === 'sessionGone') return call.dispatch({ type: 'sessionGone' });
+  const refused =
+    cause === 'unauthorized'
+      ? failureOfCall(failure, true)
+      : answersNotTaken(details.retryAfterMs ?? null);
+  call.dispatch({ type: 'postRefused', failure: refused, accepted });
 }
 
 /**
@@ -358,7 +340,7 @@ async function leaveIfNotOurs(call: CallData): Promise<void> {
  * @returns `null` at once if nothing has to be found out
  */
 export function leaveIfHomeIsLost(call: CallData): Promise<void> | null {
-  const finding = call.lease?.stillHere() ?? null;
+  const finding = call.exchange.lease?.stillHere() ?? null;
   if (finding === null) return null;
   return finding.then((isHere) => {
     if (!isHere && call.isResumable) call.dispatch({ type: 'takenOver' });

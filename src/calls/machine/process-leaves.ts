@@ -7,6 +7,7 @@ import {
   done,
   LEFT,
   leave,
+  LOST,
   reply,
   replyEnd,
 } from './steps.ts';
@@ -69,7 +70,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     on: 'drain',
     to: ['done'],
     why: 'the process stops, and what waits for a retry is lost',
-    then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
+    then: (state, _event, limits) => abandon(state, LOST, limits),
   }),
   row({
     rule: 'taken-over',
@@ -93,7 +94,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     on: 'evict',
     to: ['done'],
     why: 'a replay takes its place, or its owner may still live',
-    then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
+    then: (state, _event, limits) => abandon(state, LOST, limits),
   }),
 ];
 

@@ -11,6 +11,7 @@ import {
   parkTimer,
   FREE_CLEAN,
   FREE_TAINTED,
+  LOST,
   reply,
   replyEnd,
   runningFor,
@@ -225,7 +226,7 @@ export const RETRIES: readonly Row[] = [
       isSuccessor(state, event) && !['cancelled', 'expired'].includes(state.end.type),
     then: (state, event) => ({
       state,
-      effects: replyEnd([event.waiter], isEndedByDrain(state) ? { type: 'lost' } : state.end),
+      effects: replyEnd([event.waiter], isEndedByDrain(state) ? LOST : state.end),
     }),
   }),
   row({
@@ -276,15 +277,11 @@ export const RETRIES: readonly Row[] = [
   row({
     rule: 'session-forgotten',
     from: ['answering'],
-    on: 'postRefused',
+    on: 'sessionGone',
     to: ['done'],
     why: 'the server has forgotten the session, and the call with it',
-    when: (_state, event) => event.cause === 'sessionGone',
     then: (state, _event, limits) =>
-      done(state, { type: 'lost' }, limits, [
-        FREE_TAINTED,
-        ...replyEnd(state.waiters, { type: 'lost' }),
-      ]),
+      done(state, LOST, limits, [FREE_TAINTED, ...replyEnd(state.waiters, LOST)]),
   }),
   row({
     rule: 'answers-refused',
@@ -303,9 +300,7 @@ export const RETRIES: readonly Row[] = [
             ? { name: 'parked', ...before, open }
             : { name: 'runningDetached', ...before },
         effects: [
-          ...reply(state.waiters, {
-            type: event.cause === 'unauthorized' ? 'unauthorized' : 'unreachable',
-          }),
+          ...reply(state.waiters, { type: 'failed', failure: event.failure }),
           parkTimer(limits),
         ],
       };

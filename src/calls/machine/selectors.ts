@@ -57,10 +57,15 @@ export function isEndedByDrain(state: CallState): boolean {
   return isOver(state) && state.end.type === 'refused' && state.end.reason === 'draining';
 }
 
+/** The call is lost here, since another reader has its stream, or another process its session. */
+export function isElsewhere(state: CallState): boolean {
+  return state.name === 'done' && state.end.type === 'lost' && state.end.isElsewhere;
+}
+
 /** The exchange is gone or given up, or failed since the server gave up waiting: a replay could do better. */
 export function isWorthReplaying(state: CallState): boolean {
   if (isEndedByDrain(state)) return true;
-  if (state.name === 'done') return state.end.type === 'lost';
+  if (state.name === 'done') return state.end.type === 'lost' && !state.end.isElsewhere;
   if (state.name !== 'resultReady') return false;
   const { outcome } = state;
   return outcome.kind === 'failed' || outcome.result['isError'] === true;

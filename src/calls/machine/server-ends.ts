@@ -5,7 +5,7 @@ import {
   askClient,
   closeOutEffects,
   done,
-  FREE_CLEAN,
+  freeLost,
   FREE_TAINTED,
   replyEnd,
   holdTimer,
@@ -21,7 +21,8 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'outcome',
     to: ['done'],
     why: 'the server ends the call while a client waits',
-    then: (state, { outcome }, limits) => finish(state, { type: 'outcome', outcome }, limits),
+    then: (state, { outcome, clean }, limits) =>
+      finish(state, { type: 'outcome', outcome }, clean, limits),
   }),
   row({
     rule: 'finished-while-parked',
@@ -29,9 +30,9 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'outcome',
     to: ['resultReady'],
     why: 'the server ends the call while the client is disconnected; the outcome waits for the retry',
-    then: (state, { outcome }) => ({
+    then: (state, { outcome, clean }) => ({
       state: { name: 'resultReady', round: state.round, consumed: state.consumed, outcome },
-      effects: [...closeOutEffects(openRequests(state)), FREE_CLEAN],
+      effects: [...closeOutEffects(openRequests(state)), { do: 'free', clean }],
     }),
   }),
   row({
@@ -45,7 +46,7 @@ export const SERVER_ENDS: readonly Row[] = [
       const isLast = round > limits.maxRounds;
       if (isLast || !event.mayPark) {
         const reason = isLast ? 'too_many_rounds' : 'too_many_parked_calls';
-        return finish(state, { type: 'refused', reason }, limits);
+        return finish(state, { type: 'refused', reason }, true, limits);
       }
       return {
         state: { name: 'awaitingUrlVisit', round, consumed, open: event.requests },
@@ -81,7 +82,7 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'outcome',
     to: ['done'],
     why: 'the server ends the cancelled call by itself; a late outcome is ignored',
-    then: (state, _event, limits) => done(state, state.end, limits, [FREE_CLEAN]),
+    then: (state, { clean }, limits) => done(state, state.end, limits, [{ do: 'free', clean }]),
   }),
 ];
 
@@ -89,11 +90,12 @@ export const SERVER_ENDS: readonly Row[] = [
 function finish(
   state: StateNamed<(typeof ATTACHED)[number]>,
   end: CallEnd,
+  clean: boolean,
   limits: CallLimits,
 ): StepTo<'done'> {
   return done(state, end, limits, [
     ...closeOutEffects(openRequests(state)),
-    FREE_CLEAN,
+    { do: 'free', clean },
     ...replyEnd(state.waiters, end),
   ]);
 }
@@ -126,11 +128,8 @@ export const STREAM: readonly Row[] = [
     on: 'lost',
     to: ['done'],
     why: 'the stream cannot be resumed, so the call is lost',
-    then: (state, _event, limits) =>
-      done(state, { type: 'lost' }, limits, [
-        FREE_TAINTED,
-        ...replyEnd(attachedWaiters(state), { type: 'lost' }),
-      ]),
+    then: (state, event, limits) =>
+      done(state, event, limits, [freeLost(event), ...replyEnd(attachedWaiters(state), event)]),
   }),
   row({
     rule: 'stream-lost-after-cancel',
@@ -138,7 +137,7 @@ export const STREAM: readonly Row[] = [
     on: 'lost',
     to: ['done'],
     why: 'the stream of the cancelled call cannot be resumed',
-    then: (state, _event, limits) => done(state, state.end, limits, [FREE_TAINTED]),
+    then: (state, event, limits) => done(state, state.end, limits, [freeLost(event)]),
   }),
   row({
     rule: 'credentials-refused',
@@ -146,6 +145,6 @@ export const STREAM: readonly Row[] = [
     on: 'shutOut',
     to: ['done'],
     why: 'the server keeps the call but refuses the credentials that are here; a retry can bring others',
-    then: (state, _event, limits) => leave(state, { type: 'unauthorized' }, limits),
+    then: (state, { failure }, limits) => leave(state, { type: 'failed', failure }, limits),
   }),
 ];

@@ -3,7 +3,8 @@
  * asks for. Data only; what leads from where to where is in `table.ts`.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
-import type { CallOutcome, RefusalReason } from '../../model/request.ts';
+import type { UpstreamLimit } from '../../model/upstream-failure.ts';
+import type { CallOutcome, Failure, RefusalReason } from '../../model/request.ts';
 
 /** One HTTP request of the client that waits for this call: the first request, or a retry. */
 export type WaiterId = number;
@@ -21,11 +22,19 @@ export interface ConsumedRetry {
   readonly answersDigest: string;
 }
 
+/** How a call was lost. */
+interface Loss {
+  /** Whether another reader has the stream, or another process the session: the server goes on with the call for that one. */
+  readonly isElsewhere: boolean;
+  /** The limit that a message of the server exceeded, if the call was lost with it. */
+  readonly exceeds: UpstreamLimit | null;
+}
+
 /** How a call ended. */
 export type CallEnd =
   | { readonly type: 'outcome'; readonly outcome: CallOutcome }
   | { readonly type: 'declined' }
-  | { readonly type: 'lost' }
+  | ({ readonly type: 'lost' } & Loss)
   | { readonly type: 'cancelled' }
   /** The exchange goes on upstream, for whichever replica takes it up. */
   | { readonly type: 'left' }
@@ -134,7 +143,8 @@ export interface RetryEvent {
 export type CallEvent =
   | { readonly type: 'asked'; readonly request: OpenRequest; readonly atMs: number }
   | { readonly type: 'withdrawn'; readonly id: ServerRequestId }
-  | { readonly type: 'outcome'; readonly outcome: CallOutcome }
+  /** `clean`: the server has done with the call, so that its session can be used for others. */
+  | { readonly type: 'outcome'; readonly outcome: CallOutcome; readonly clean: boolean }
   | {
       readonly type: 'urlsRequired';
       readonly requests: readonly OpenRequest[];
@@ -145,10 +155,12 @@ export type CallEvent =
   | { readonly type: 'posted' }
   | {
       readonly type: 'postRefused';
-      readonly cause: 'unauthorized' | 'unreachable' | 'sessionGone';
+      /** What the client is told. */
+      readonly failure: Failure;
       /** The answers that the server had taken before it refused. */
       readonly accepted: readonly ServerRequestId[];
     }
+  | { readonly type: 'sessionGone' }
   | { readonly type: 'waiterClosed'; readonly waiter: WaiterId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
   | { readonly type: 'holdOver'; readonly mayPark: boolean }
@@ -158,11 +170,11 @@ export type CallEvent =
   | { readonly type: 'givenToTask'; readonly leftMs: number }
   | { readonly type: 'interrupted' }
   | { readonly type: 'resumed' }
-  | { readonly type: 'lost' }
+  | ({ readonly type: 'lost' } & Loss)
   | { readonly type: 'ended' }
   /** `outlivesProcess`: another process could go on with the call. */
   | { readonly type: 'drain'; readonly outlivesProcess: boolean }
-  | { readonly type: 'shutOut' }
+  | { readonly type: 'shutOut'; readonly failure: Failure }
   | { readonly type: 'released' }
   | { readonly type: 'takenOver' }
   | { readonly type: 'ownerReads' }
@@ -172,12 +184,14 @@ export type EventName = CallEvent['type'];
 export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   asked: 'The server asks something.',
   withdrawn: 'The server takes a question back.',
-  outcome: 'The server ends the call with a result or an error.',
+  outcome:
+    'The server ends the call with a result or an error, or the gateway does, since the call failed.',
   urlsRequired: 'The server ends the call with an error that names URLs to visit first (-32042).',
   batched: 'No more questions came within the moment.',
   retry: 'The client comes back with a `requestState`.',
   posted: 'The server has taken the answers.',
   postRefused: 'The server has not taken the answers.',
+  sessionGone: 'The server does not know the session in which it was to take answers.',
   waiterClosed: 'A client that waited is gone.',
   expired: 'A time limit is over.',
   holdOver: 'A client has waited for as long as `calls.maxHold` allows.',
@@ -206,8 +220,7 @@ export type WaiterReply =
   | { readonly type: 'sameInputRequired' }
   | { readonly type: 'invalidRequestState'; readonly reason: 'consumed' | 'ended' | 'expired' }
   | { readonly type: 'missingCapability'; readonly keys: readonly InputKey[] }
-  | { readonly type: 'unauthorized' }
-  | { readonly type: 'unreachable' };
+  | { readonly type: 'failed'; readonly failure: Failure };
 
 export type TimerName = 'batch' | 'hold' | 'run' | 'park' | 'call' | 'grace' | 'redeliver';
 

@@ -150,6 +150,7 @@ export function abandon(
 
 /** The end of a call that goes on elsewhere. */
 export const LEFT: CallEnd = { type: 'left' };
+export const LOST: CallEnd = { type: 'lost', isElsewhere: false, exceeds: null };
 
 /** Leaves the exchange, which goes on at the server, and tells the waiting waiters. */
 export function leave(state: Live, told: WaiterReply, limits: CallLimits): StepTo<'done'> {
@@ -187,6 +188,10 @@ export function closeOutEffects(requests: readonly OpenRequest[]): readonly Effe
 export const FREE_CLEAN: Effect = { do: 'free', clean: true };
 /** Frees the exchange. The server may still work on it, so the session is not reused. */
 export const FREE_TAINTED: Effect = { do: 'free', clean: false };
+/** Frees what is here of an exchange that is lost. Another reader needs its session. */
+export function freeLost({ isElsewhere }: EventNamed<'lost'>): Effect {
+  return isElsewhere ? { do: 'leave' } : FREE_TAINTED;
+}
 
 /** How long a client may stay away. */
 export function parkTimer(limits: CallLimits): Effect {

@@ -194,7 +194,7 @@ describe('URLs that ended a call', () => {
       method: 'elicitation/create',
       params: { mode: 'url', message: 'm', url: 'https://a.example' },
     });
-    expect(questions.elicitationIds(keys)).toEqual(['e1', 'e2']);
+    expect(questions.visiting).toEqual(['e1', 'e2']);
   });
 
   test('that are unsafe are not shown', () => {

@@ -28,6 +28,7 @@ import {
 } from '../../../../src/calls/machine/selectors.ts';
 import { begin } from '../../../../src/calls/machine/steps.ts';
 import { inputKey, serverRequestId, type ServerRequestId } from '../../../../src/protocol/ids.ts';
+import { answersNotTaken } from '../../../../src/model/failures.ts';
 import { expect } from '../../../fixtures/quick-expect.ts';
 
 const LIMITS: CallLimits = {
@@ -86,7 +87,7 @@ class World {
     this.waiters.set(1, { type: 'waiting' });
     const first = begin(1, LIMITS);
     this.state = first.state;
-    this.#carryOut(first.effects);
+    this.#carryOut(first.effects, null);
     this.#check();
   }
 
@@ -169,7 +170,7 @@ class World {
     if (event.type === 'retry' && row.rule === 'retry-joined') {
       this.#accepted?.waiters.push(event.waiter);
     }
-    this.#carryOut(effects);
+    this.#carryOut(effects, event);
     if (event.type === 'retry' && repeated !== null) this.#isRepeated(event.waiter, repeated);
     this.#check();
   }
@@ -186,7 +187,10 @@ class World {
         break;
       case 'postRefused':
         this.#giveBack(event.accepted);
-        if (event.cause === 'sessionGone') this.#allDead();
+        break;
+      case 'sessionGone':
+        this.#giveBack([]);
+        this.#allDead();
         break;
       case 'posted':
         this.#posting = null;
@@ -285,7 +289,7 @@ class World {
 
   #acceptance(from: CallState, event: CallEvent): void {
     const [was, is] = [from.consumed, this.state.consumed];
-    if (event.type === 'postRefused' && event.cause !== 'sessionGone') {
+    if (event.type === 'postRefused') {
       expect(was, 'only a retry that was accepted is refused').not.toBeNull();
       this.used.delete(was?.round ?? 0);
       this.#accepted = this.#acceptedBefore;
@@ -311,7 +315,8 @@ class World {
 
   // What the runner does.
 
-  #carryOut(effects: readonly Effect[]): void {
+  #carryOut(effects: readonly Effect[], event: CallEvent | null): void {
+    const isElsewhere = event?.type === 'lost' && event.isElsewhere;
     for (const effect of effects) {
       switch (effect.do) {
         case 'reply':
@@ -345,10 +350,12 @@ class World {
           this.#posting = null;
           break;
         case 'leave':
-          expect(this.#holds && !this.#cancelled, 'the server is told nothing').toBe(true);
+          expect(this.#holds, 'what the call holds is freed once').toBe(true);
+          // Only another reader takes a call that the server was told to stop.
+          expect(this.#cancelled && !isElsewhere, 'the server is told nothing').toBe(false);
           this.#holds = false;
           this.#allDead();
-          this.forgotten = true;
+          this.forgotten = this.#isLeft();
           break;
         case 'retryWaiting':
           for (const { waiter } of effect.retries) this.#pending.add(waiter);
@@ -428,8 +435,8 @@ const withdrawn = choice.map((which): Happening => (world) => {
   if (id !== undefined) world.dispatch({ type: 'withdrawn', id });
 });
 
-const outcome = choice.map((n): Happening => (world) => {
-  world.dispatch({ type: 'outcome', outcome: { kind: 'complete', result: { n } } });
+const outcome = fc.tuple(choice, fc.boolean()).map(([n, clean]): Happening => (world) => {
+  world.dispatch({ type: 'outcome', outcome: { kind: 'complete', result: { n } }, clean });
 });
 
 const urlsRequired = fc
@@ -503,13 +510,14 @@ const posted = fc.constant<Happening>((world) => {
 });
 
 const postRefused = fc
-  .tuple(fc.constantFrom('unauthorized', 'unreachable', 'sessionGone'), fc.nat({ max: 2 }))
-  .map(([cause, taken]): Happening => (world) => {
+  .tuple(fc.constantFrom('postRefused', 'sessionGone'), fc.nat({ max: 2 }))
+  .map(([type, taken]): Happening => (world) => {
     if (world.posting === null) return;
+    if (type === 'sessionGone') return world.dispatch({ type });
     const ids = world.posting.flatMap(({ id }) => (id === null ? [] : [id]));
     world.dispatch({
-      type: 'postRefused',
-      cause,
+      type,
+      failure: FAILURE,
       accepted: ids.slice(0, Math.min(taken, ids.length - 1)),
     });
   });
@@ -533,11 +541,15 @@ const callEnds = fc
     ),
     fc.boolean(),
   )
-  .map(([type, outlivesProcess]): Happening => (world) => {
+  .map(([type, isSo]): Happening => (world) => {
     // The grace of a call can only end when there is one.
     if (type === 'ended' && world.state.name !== 'cancelling') return;
-    world.dispatch(type === 'drain' ? { type, outlivesProcess } : { type });
+    if (type === 'drain') return world.dispatch({ type, outlivesProcess: isSo });
+    if (type === 'lost') return world.dispatch({ type, isElsewhere: isSo, exceeds: null });
+    world.dispatch(type === 'shutOut' ? { type, failure: FAILURE } : { type });
   });
+
+const FAILURE = answersNotTaken(null);
 
 const operatorStops = fc.constant<Happening>((world) => world.dispatch({ type: 'operatorStops' }));
 

@@ -45,7 +45,9 @@ import {
   LIMITS,
   LIVE,
   parked,
+  lost,
   postRefused,
+  UNREACHABLE,
   retry,
   running,
   settled,
@@ -165,12 +167,13 @@ describe('what no row mentions changes nothing', () => {
     batched: batched(),
     retry: retry(),
     posted: { type: 'posted' },
-    postRefused: postRefused('unreachable'),
+    postRefused: postRefused(),
+    sessionGone: { type: 'sessionGone' },
     waiterClosed: waiterClosed(7),
     expired: timeIsUp('call'),
     interrupted: { type: 'interrupted' },
     resumed: { type: 'resumed' },
-    lost: { type: 'lost' },
+    lost,
     ended: { type: 'ended' },
     drain: drain(),
     takenOver: { type: 'takenOver' },
@@ -179,11 +182,13 @@ describe('what no row mentions changes nothing', () => {
     requesterStops: { type: 'requesterStops' },
     operatorStops: { type: 'operatorStops' },
     givenToTask: { type: 'givenToTask', leftMs: 1_000 },
-    shutOut: { type: 'shutOut' },
+    shutOut: { type: 'shutOut', failure: UNREACHABLE },
     holdOver: { type: 'holdOver', mayPark: true },
     evict: { type: 'evict' },
   };
-  const NEVER_NEWS: readonly EventName[] = ['posted', 'postRefused', 'batched', 'resumed', 'ended'];
+  const NEVER_NEWS: readonly EventName[] = [
+    ...(['posted', 'postRefused', 'sessionGone', 'batched', 'resumed', 'ended'] as const),
+  ];
   const HELD: readonly EventName[] = ['holdOver', 'requesterStops'];
   const LEAVING: readonly EventName[] = ['takenOver', 'ownerReads', 'shutOut'];
   const OVER: readonly EventName[] = [

@@ -30,6 +30,10 @@ import {
   suspended,
   tellEnd,
   timeIsUp,
+  failedHere,
+  leave,
+  lost,
+  lostElsewhere,
 } from './notation.ts';
 
 export const LEAVING: readonly Case[] = [
@@ -260,8 +264,24 @@ export const DEADLINES: readonly Case[] = [
     rule: 'stream-lost-after-cancel',
     title: 'the stream of the cancelled call is gone',
     from: cancelling(expired),
-    on: { type: 'lost' },
+    on: lost,
     state: done(expired),
+    effects: [free(false), armRedeliver],
+  },
+  {
+    rule: 'stream-lost-after-cancel',
+    title: 'another reader has it, and needs the session',
+    from: cancelling(expired),
+    on: lostElsewhere,
+    state: done(expired),
+    effects: [leave, armRedeliver],
+  },
+  {
+    rule: 'finished-after-cancel',
+    title: 'a call that the gateway has failed meanwhile leaves no session that is used again',
+    from: cancelling(cancelled),
+    on: failedHere,
+    state: done(cancelled),
     effects: [free(false), armRedeliver],
   },
 ];

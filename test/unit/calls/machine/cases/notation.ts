@@ -16,6 +16,7 @@ import type {
   TimerName,
 } from '../../../../../src/calls/machine/states.ts';
 import type { CallOutcome } from '../../../../../src/model/request.ts';
+import { answersNotTaken } from '../../../../../src/model/failures.ts';
 import { inputKey, serverRequestId } from '../../../../../src/protocol/ids.ts';
 
 export const LIMITS: CallLimits = {
@@ -55,7 +56,9 @@ const idOf = (request: OpenRequest) => serverRequestId(`${request.key}-id`);
 
 const outcome: CallOutcome = { kind: 'complete', result: { content: [] } };
 export const finished: CallEnd = { type: 'outcome', outcome };
-export const lost: CallEnd = { type: 'lost' };
+export const lost = { type: 'lost', isElsewhere: false, exceeds: null } as const;
+/** Another reader has the stream. */
+export const lostElsewhere = { ...lost, isElsewhere: true } as const;
 export const cancelled: CallEnd = { type: 'cancelled' };
 export const expired: CallEnd = { type: 'expired' };
 export const stopped: CallEnd = { type: 'stopped' };
@@ -173,7 +176,9 @@ export const withdrawn = (request: OpenRequest): CallEvent => ({
   type: 'withdrawn',
   id: idOf(request),
 });
-export const ended = { type: 'outcome', outcome } as const;
+export const ended = { type: 'outcome', outcome, clean: true } as const;
+/** The gateway ends the call: the server may still work on it. */
+export const failedHere = { ...ended, clean: false } as const;
 export const urlsRequired = (mayPark = true): CallEvent => ({
   type: 'urlsRequired',
   requests: [login, terms],
@@ -195,10 +200,13 @@ export const retry = (answered: readonly OpenRequest[] = [], given: Partial<Retr
 /** The last accepted retry once more, with waiter 8. */
 export const repetition = retry([], { waiter: 8, ...CONSUMED });
 export const repetitionWhileResuming = retry([env], { waiter: 8 });
-export const postRefused = (
-  cause: 'unauthorized' | 'unreachable' | 'sessionGone',
-  accepted: readonly OpenRequest[] = [],
-): CallEvent => ({ type: 'postRefused', cause, accepted: accepted.map(idOf) });
+/** How the answers were not taken. */
+export const UNREACHABLE = answersNotTaken(null);
+export const postRefused = (accepted: readonly OpenRequest[] = []): CallEvent => ({
+  type: 'postRefused',
+  failure: UNREACHABLE,
+  accepted: accepted.map(idOf),
+});
 export const drain = (outlivesProcess = false): CallEvent => ({ type: 'drain', outlivesProcess });
 export const waiterClosed = (waiter: WaiterId): CallEvent => ({ type: 'waiterClosed', waiter });
 export const timeIsUp = (timer: 'run' | 'park' | 'call'): CallEvent => ({ type: 'expired', timer });

@@ -26,6 +26,7 @@ import {
   size,
   suspended,
   tellEnd,
+  UNREACHABLE,
 } from './notation.ts';
 
 export const STOPPING: readonly Case[] = [
@@ -205,10 +206,10 @@ export const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects 
   title:
     'the waiting clients are told that the credentials were refused, and the server is told nothing',
   from,
-  on: { type: 'shutOut' },
+  on: { type: 'shutOut', failure: UNREACHABLE },
   state,
   effects: effects.map((effect) =>
-    effect.do === 'reply' ? { ...effect, reply: { type: 'unauthorized' } } : effect,
+    effect.do === 'reply' ? { ...effect, reply: { type: 'failed', failure: UNREACHABLE } } : effect,
   ),
 }));
 

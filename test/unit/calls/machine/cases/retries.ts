@@ -37,6 +37,7 @@ import {
   tell,
   tellEnd,
   terms,
+  UNREACHABLE,
 } from './notation.ts';
 
 export const RETRYING: readonly Case[] = [
@@ -161,33 +162,33 @@ export const RETRYING: readonly Case[] = [
     rule: 'session-forgotten',
     title: 'answers for a session that the server has forgotten: the call is lost',
     from: answering({ waiters: [9, 8], missing: [size] }),
-    on: postRefused('sessionGone'),
+    on: { type: 'sessionGone' },
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
     effects: [free(false), tellEnd([9, 8], lost), armRedeliver],
   },
   {
     rule: 'answers-refused',
-    title: 'refused credentials leave the round as it was before the retry',
+    title: 'a refusal leaves the round as it was before the retry',
     from: answering({ missing: [size], arrived: [color] }),
-    on: postRefused('unauthorized'),
+    on: postRefused(),
     state: parked({ open: [env, size, color] }),
-    effects: [tell([9], { type: 'unauthorized' }), armPark],
+    effects: [tell([9], { type: 'failed', failure: UNREACHABLE }), armPark],
   },
   {
     rule: 'answers-refused',
     title: 'answers that the server had taken are not asked for again',
     from: answering({ waiters: [9, 8], posting: [env, size] }),
-    on: postRefused('unreachable', [env]),
+    on: postRefused([env]),
     state: parked({ open: [size] }),
-    effects: [tell([9, 8], { type: 'unreachable' }), armPark],
+    effects: [tell([9, 8], { type: 'failed', failure: UNREACHABLE }), armPark],
   },
   {
     rule: 'answers-refused',
     title: 'when the refused question was taken back meanwhile, nothing is open any more',
     from: answering({ posting: [] }),
-    on: postRefused('unreachable'),
+    on: postRefused(),
     state: idle(),
-    effects: [tell([9], { type: 'unreachable' }), armPark],
+    effects: [tell([9], { type: 'failed', failure: UNREACHABLE }), armPark],
   },
 ];
 
