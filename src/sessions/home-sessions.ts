@@ -5,6 +5,7 @@ import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import { UNKNOWN_CALLS } from '../upstream/session/questions/session-questions.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
+import type { LeaseEnd } from './lease.ts';
 import type { KeptSession } from './placement.ts';
 import type { SessionOwner } from './session-owner.ts';
 import {
@@ -38,6 +39,11 @@ export interface HomeSessionsOptions extends PermitOptions, LeftCallsOptions {
   readonly hasLostState: boolean;
   /** `null` if homes are not claimed. */
   readonly ownership: HomeOwnership | null;
+  /**
+   * Called at the end of a call; returns whether the session is kept for others. `null` where calls run together, so that it is
+   * kept in any case.
+   */
+  readonly afterCall: ((how: LeaseEnd) => 'keep' | 'end') | null;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   /** `null` if nobody counts on what the server keeps in a session. */
@@ -275,12 +281,14 @@ export class HomeSessions {
     if (!this.#all.delete(entry)) return;
     this.dismiss(entry);
     const { session, permit, left, adopted } = entry;
+    const { afterCall, onEnding } = this.#options;
     // Other calls of the session can be resumed, or another process can go on with it.
-    const hasOthers = adopted === 'guest' || (adopted !== null && session.questions.hasUnfinished);
+    const mayHaveOthers = afterCall === null && adopted !== null;
+    const hasOthers = mayHaveOthers && (adopted === 'guest' || session.questions.hasUnfinished);
     const isKept = left.any || hasOthers || this.#isHandedOver;
     if (isKept) session.leave();
     const ending = isKept ? Promise.resolve() : session.close();
-    this.#options.onEnding(ending.finally(() => permit.free()));
+    onEnding(ending.finally(() => permit.free()));
   }
 
   /** Has a session that is on its way be the current one, for all who wait for it. */

@@ -135,6 +135,11 @@ export class Home {
     });
   }
 
+  /** Whether something uses the session, or waits for it. */
+  get isUsed(): boolean {
+    return this.#pending > 0 || (this.#sessions.current?.users ?? 0) > 0;
+  }
+
   /** Where another process could go on with the session; `null` if there is none here, or the server names none. */
   get point(): KeptSession | null {
     return this.#sessions.point;
@@ -177,8 +182,7 @@ export class Home {
 
   /** Ends the session unless something uses it. */
   endIdle(): void {
-    if (this.#pending > 0 || (this.#sessions.current?.users ?? 0) > 0) return;
-    this.#empty();
+    if (!this.isUsed) this.#empty();
   }
 
   /** Ends all sessions, whoever uses them. */
@@ -238,10 +242,13 @@ export class Home {
   /** Returns a session that can be used, counted as used. */
   async #takeSession(owner: SessionOwner, isAsked: boolean): Promise<HomeSession> {
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-      const entry = this.#sessions.current ?? (await this.#sessions.take(owner));
+      const { current } = this.#sessions;
+      const entry = current ?? (await this.#sessions.take(owner));
       if (entry !== this.#sessions.current) continue;
       this.#use(entry);
-      const isReady = await entry.session.ready(owner.headers);
+      // One that was opened for this call alone is as good as another one.
+      const isOwn = current === null && this.#options.afterCall !== null;
+      const isReady = isOwn || (await entry.session.ready(owner.headers));
       if (isReady && (!isAsked || entry.session.questions.isCertain)) return entry;
       this.#sessions.replace(entry, isReady ? 'uncertain' : 'forgotten');
       this.#giveBack(entry);
@@ -256,7 +263,7 @@ export class Home {
     started: StartedCall | null,
     { target, wantsLog }: LeaseRequest,
   ): Lease {
-    const { leases, key } = this.#options;
+    const { leases, key, afterCall } = this.#options;
     const isReplacement = wantsLog && this.#sessions.tellLoss();
     started?.sent();
     return new CallLease(entry.session, {
@@ -276,6 +283,7 @@ export class Home {
         entry.hasServed ||= isClean;
         if (isClean && entry.habits.get(target) !== 'asks') entry.habits.set(target, 'silent');
         started?.end();
+        if (afterCall?.(how) === 'end') this.#sessions.dismiss(entry);
         this.#giveBack(entry);
       },
     });
@@ -302,7 +310,7 @@ export class Home {
   #checkIdle(): void {
     const { upstream, clock, isRetired } = this.#options;
     const entry = this.#sessions.current;
-    if (this.#pending > 0 || (entry !== null && entry.users > 0)) return;
+    if (this.isUsed) return;
     const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, permit } = this.#sessions;
     if (isClosed || isHandedOver || isRetired() || upstream.detector.broadcasts) {
       return this.#empty();
@@ -322,7 +330,7 @@ export class Home {
   #expire(): void {
     this.#idleTimer = null;
     const { clock, idleTimeoutMs } = this.#options;
-    if (this.#pending > 0 || (this.#sessions.current?.users ?? 0) > 0) return;
+    if (this.isUsed) return;
     const idleForMs = this.#idleSinceMs + idleTimeoutMs - clock.elapsed();
     const leftMs = Math.max(idleForMs, this.#sessions.leftForMs);
     if (leftMs <= 0) return this.#empty();

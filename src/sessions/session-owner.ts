@@ -67,15 +67,6 @@ export interface HomeName {
   readonly concurrency: HomeConcurrency;
 }
 
-/** An owner without a home. */
-export interface KeyedOwner {
-  readonly owner: SessionOwner;
-  /** Equal for owners that may use the same session; `null` if none may. */
-  readonly key: string | null;
-  /** For `Permits`. */
-  readonly principal: string | null;
-}
-
 export class Sharing {
   readonly #options: SharingOptions;
 
@@ -119,9 +110,5 @@ export class Sharing {
   /** Whose sessions are counted together. Anonymous callers are not a principal, and nor is everybody. */
   principal(owner: SessionOwner): string | null {
     return this.scope(owner) === 'principal' ? owner.principalKey : null;
-  }
-
-  keyedOwner(owner: SessionOwner): KeyedOwner {
-    return { owner, key: this.sharingKey(owner), principal: this.principal(owner) };
   }
 }

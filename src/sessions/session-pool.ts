@@ -6,7 +6,7 @@ import { ReleasingMap, LruMap } from '../lib/containers.ts';
 import { LocalCounts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
-import { Home, type HomeOptions } from './home.ts';
+import { Home } from './home.ts';
 import {
   CallLease,
   OpenLeases,
@@ -18,12 +18,10 @@ import {
 import { Sharing, type HomeName, type SessionOwner } from './session-owner.ts';
 import { elsewhere, type HomePlacement, type HomePoint } from './placement.ts';
 import type { SessionPoolOptions } from './pool-options.ts';
-import { onlyForCalls, type PermitOptions, Permits } from './permits.ts';
-import { ExclusiveSessions } from './exclusive-sessions.ts';
+import { onlyForCalls, Permits } from './permits.ts';
+import { OwnHomes, type HomeSetup } from './own-homes.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
 
-/** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. Clients can invent callers. */
-const MAX_SHARED = 256;
 /** The most homes whose callers are remembered as ones that were not told yet that state is gone. */
 const MAX_UNTOLD = 1_000;
 
@@ -39,11 +37,7 @@ export class SessionPool {
   readonly #former = new Set<Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
-  readonly #exclusive: ExclusiveSessions;
-  /** Homes for requests that cannot lead to questions, of callers who have none, most recently used last. */
-  readonly #shared = new ReleasingMap<string, Home>();
-  /** Homes of subscriptions whose callers have none here. They carry no call. */
-  readonly #listening = new Set<Home>();
+  readonly #own: OwnHomes;
   /** Serves all callers once the server was seen to broadcast. */
   readonly #single: SingleSession;
   /** Sessions whose end is being sent to the server. */
@@ -68,10 +62,9 @@ export class SessionPool {
       },
     };
     this.#permits = new Permits(limits, counts, clock);
-    const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
-    this.#exclusive = new ExclusiveSessions({
-      ...this.#permitOptions(),
-      ...{ leases: this.#leases, idleTimeoutMs, clock, onEnding },
+    this.#own = new OwnHomes({
+      ...{ upstream, sharing: this.#sharing },
+      setup: (owner) => this.#setup(owner),
     });
     this.#single = new SingleSession({ idleTimeoutMs, queue }, clock);
     this.#placement = options.placement ?? null;
@@ -131,7 +124,7 @@ export class SessionPool {
     const home = this.#sharing.homeFor(owner);
     const lent =
       home === null
-        ? this.#exclusive.lease(this.#sharing.keyedOwner(owner), request.fresh)
+        ? this.#own.lease(owner, request)
         : this.#homeOf(owner, home).lease(owner, request);
     if (!(lent instanceof Promise)) return lent;
     return lent.then((lease) => {
@@ -154,12 +147,7 @@ export class SessionPool {
       return this.#homeOf(owner, home).listen(owner, onReplaced);
     }
     if (!this.canListen) throw onlyForCalls();
-    const onOneSession = () => {
-      throw onlyForCalls();
-    };
-    const own = this.#ownHome(owner, { onOneSession, onEmpty: () => this.#listening.delete(own) });
-    this.#listening.add(own);
-    return own.listen(owner, onReplaced);
+    return this.#own.listen(owner, onReplaced);
   }
 
   /**
@@ -169,7 +157,7 @@ export class SessionPool {
   async adopt(owner: SessionOwner, point: HomePoint, request: LeaseRequest): Promise<Lease> {
     const { broadcasts } = this.#upstream.detector;
     const home = broadcasts ? null : this.#sharing.homeNamed(point.home);
-    if (home === null) return this.#exclusive.adopt(this.#sharing.keyedOwner(owner), point);
+    if (home === null) return this.#own.adopt(owner, point, request);
     if (this.#placement?.isConfirmed(home.key) === false) throw elsewhere();
     return this.#homeOf(owner, home).adopt(owner, point, request);
   }
@@ -183,11 +171,7 @@ export class SessionPool {
     const home = this.#sharing.homeFor(owner);
     // A home elsewhere must not get a second session here.
     if (home !== null && (await this.isHome(owner))) return this.#homeOf(owner, home).borrow(owner);
-    const idle = await this.#exclusive.borrow(this.#sharing.keyedOwner(owner));
-    if (idle !== null) return idle;
-    if (!this.#upstream.hasOneSession) return this.#borrowShared(owner);
-    const lease = await this.#exclusive.lease(this.#sharing.keyedOwner(owner), false);
-    return { session: lease.session, giveBack: () => lease.giveBack(true) };
+    return this.#own.borrow(owner);
   }
 
   /** Whether sessions of subscriptions can be opened beside those of calls. */
@@ -200,7 +184,7 @@ export class SessionPool {
    * @throws UpstreamFailure `upstream_busy`
    */
   async reserveOnlySession(): Promise<() => void> {
-    this.#endListening();
+    if (this.#upstream.hasOneSession) this.#own.endListening();
     const permit = await this.#permits.take(null);
     return () => permit.free();
   }
@@ -221,8 +205,7 @@ export class SessionPool {
     this.#placement?.abandon();
     this.#placement = null;
     for (const home of [...this.#homes.values()]) home.endIdle();
-    for (const home of [...this.#shared.values()]) home.endIdle();
-    this.#exclusive.retire();
+    this.#own.endIdle();
   }
 
   /** Closes every session. */
@@ -231,9 +214,8 @@ export class SessionPool {
     // No call runs any more. Another process can go on with the sessions.
     this.handOver();
     this.#placement?.close();
-    const own = [...this.#shared.values(), ...this.#listening];
-    for (const home of [...this.#homes.values(), ...this.#former, ...own]) home.close();
-    this.#exclusive.close();
+    for (const home of [...this.#homes.values(), ...this.#former]) home.close();
+    this.#own.close();
     await this.#single.close();
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
     while (this.#ending.size > 0) await Promise.all(this.#ending);
@@ -255,10 +237,11 @@ export class SessionPool {
     const hasLostState = this.#untold.has(key);
     this.#untold.delete(key);
     const home = new Home({
-      ...this.#homeOptions(owner),
+      ...this.#setup(owner),
       key,
       hasLostState,
       concurrency,
+      afterCall: null,
       ownership: placement && {
         isConfirmed: () => placement.isConfirmed(key),
         stillHere: () => placement.stillHere(key),
@@ -278,29 +261,17 @@ export class SessionPool {
     return home;
   }
 
-  /** Builds a home that no other process knows. What the server keeps in it is of no call. */
-  #ownHome(
-    owner: SessionOwner,
-    options: Pick<HomeOptions, 'onEmpty'> & Partial<HomeOptions>,
-  ): Home {
-    return new Home({
-      ...this.#homeOptions(owner),
-      ...{ key: null, hasLostState: false, concurrency: 'together' },
-      ...{ ownership: null, onReplaced: null, onSession: () => {} },
-      ...options,
-    });
-  }
-
-  #homeOptions(owner: SessionOwner) {
+  #setup(owner: SessionOwner): HomeSetup {
     const { queue, idleTimeoutMs, leftForMs } = this.#options;
     return {
-      ...this.#permitOptions(),
+      ...{ upstream: this.#upstream, permits: this.#permits },
+      onOneSession: () => this.#own.endListening(),
       ...{ queue, idleTimeoutMs, leftForMs },
       principal: this.#sharing.principal(owner),
       leases: this.#leases,
       clock: this.#clock,
       isRetired: () => this.#isRetired,
-      onEnding: (ending: Promise<void>) => this.#noteEnding(ending),
+      onEnding: (ending) => this.#noteEnding(ending),
     };
   }
 
@@ -311,20 +282,6 @@ export class SessionPool {
     this.#homes.delete(key);
     this.#former.add(home);
     home.lost();
-  }
-
-  #permitOptions(): PermitOptions {
-    return {
-      upstream: this.#upstream,
-      permits: this.#permits,
-      onOneSession: () => this.#endListening(),
-    };
-  }
-
-  /** The server has one session, which is for calls. Who listens finds out that there is none for it, if that is still so. */
-  #endListening(): void {
-    if (!this.#upstream.hasOneSession) return;
-    for (const home of [...this.#listening]) home.evict();
   }
 
   async #claimHome(
@@ -370,29 +327,8 @@ export class SessionPool {
   }
 
   async #endIdle(): Promise<void> {
-    for (const home of [...this.#homes.values(), ...this.#shared.values()]) home.endIdle();
-    this.#exclusive.endIdle();
+    for (const home of [...this.#homes.values()]) home.endIdle();
+    this.#own.endIdle();
     while (this.#ending.size > 0) await Promise.all(this.#ending);
-  }
-
-  #borrowShared(owner: SessionOwner): Promise<SharedLease> {
-    // Anonymous callers share a session here, whatever their clients are called.
-    const asked = owner.kind === 'anonymous' ? { ...owner, clientInfo: null } : owner;
-    const key = this.#sharing.key(asked);
-    const home =
-      this.#shared.get(key) ??
-      this.#ownHome(asked, {
-        onEmpty: () => {
-          if (this.#shared.get(key) === home) this.#shared.delete(key);
-        },
-      });
-    this.#shared.delete(key);
-    this.#shared.set(key, home);
-    const loan = home.borrow(asked);
-    for (const old of this.#shared.values()) {
-      if (this.#shared.size <= MAX_SHARED) break;
-      old.endIdle();
-    }
-    return loan;
   }
 }
