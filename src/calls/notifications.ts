@@ -33,11 +33,6 @@ export class Notifications {
     }
   }
 
-  /** Forgets the progress of an attempt that is over. */
-  forgetProgress(): void {
-    this.#lastProgress = null;
-  }
-
   /** Sends a waiter that joins later the last progress. */
   catchUp(waiter: ListeningWaiter): void {
     if (this.#lastProgress !== null) this.#sendProgress(this.#lastProgress, waiter);

@@ -1,24 +1,16 @@
 /** The client's side of a call: waiters come, wait, get notifications, and get their reply. */
-import { inBackground } from '../../lib/background.ts';
 import { CALL_CANCELLED, TOO_MANY_RETRIES } from '../../model/failures.ts';
 import { illFormedAnswer } from '../../model/question-failures.ts';
 import type { CallReply, EdgeRequest, Waiter, WaitingTask } from '../../model/request.ts';
-import type { JsonObject } from '../../protocol/json.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import { keysOf, openRequests } from '../machine/selectors.ts';
 import type { CallState, WaiterId, WaiterReply, RetryEvent } from '../machine/states.ts';
-import { LossyWaiter, Notifications, type ListeningWaiter } from '../notifications.ts';
-import {
-  waiterOf,
-  type CallData,
-  type Retry,
-  type UpstreamReplies,
-  type WaitingWaiter,
-} from './data.ts';
+import type { CallData, Retry } from './data.ts';
 import { lifeOf, limitsOfTask } from './limits.ts';
 import { logNotificationLoss } from './log.ts';
 import type { ReadAnswers } from './questions.ts';
 import { continuationOf, failed, replyToWaiter } from './replies.ts';
+import type { UpstreamReplies, WaitingWaiter } from './waiters.ts';
 
 /** The most waiters that wait at one call: a client needs one, and a second one if it repeats its retry. */
 const MAX_WAITERS = 16;
@@ -32,29 +24,27 @@ export function attachWaiter(
   waiter: Waiter,
   replies = NO_REPLIES,
 ): { readonly id: WaiterId; readonly reply: Promise<CallReply> } {
-  const id = (call.lastWaiterId += 1);
+  const id = call.waiters.nextId();
   const { promise, resolve } = Promise.withResolvers<CallReply>();
   const onClosed = () => {
-    if (detachWaiter(call, id) === null) return;
+    if (detachWaiter(call, id) === undefined) return;
     // The client is gone, but whoever waits for the reply here must go on.
     resolve(failed(CALL_CANCELLED));
     call.dispatch({ type: 'waiterClosed', waiter: id });
   };
-  call.waiters.push({ id, waiter, lossy: null, request, replies, reply: resolve, onClosed });
-  waiter.closed.addEventListener('abort', onClosed);
-  tellWaiterListeners(call);
+  call.waiters.add({ id, waiter, lossy: null, request, replies, reply: resolve, onClosed });
   return { id, reply: promise };
 }
 
 /** Detaches a waiter whose client left before the waiter was attached: no event reports that. */
 export function noticeClosed(call: CallData, id: WaiterId): void {
-  const waiting = waiterOf(call, id);
+  const waiting = call.waiters.find(id);
   if (waiting?.waiter.closed.aborted === true) waiting.onClosed();
 }
 
 /** Serves a retry of a call that is here. @returns the reply to the retry */
 export function retryCall(call: CallData, { pointer, request, waiter }: Retry): Promise<CallReply> {
-  if (call.waiters.length >= MAX_WAITERS) return Promise.resolve(failed(TOO_MANY_RETRIES));
+  if (call.waiters.all.length >= MAX_WAITERS) return Promise.resolve(failed(TOO_MANY_RETRIES));
   const { round } = pointer;
   const open = round === openRound(call.state) ? openRequests(call.state) : [];
   const read =
@@ -73,8 +63,7 @@ export function retryCall(call: CallData, { pointer, request, waiter }: Retry): 
     uncovered: call.exchange.questions?.uncovered(keysOf(open), request.profile) ?? [],
     declined: read.declined,
   });
-  const waiting = waiterOf(call, id);
-  if (waiting !== undefined) call.notifications?.catchUp(listening(waiting));
+  call.waiters.catchUp(id);
   noticeClosed(call, id);
   return reply;
 }
@@ -92,7 +81,7 @@ export function giveToTask(call: CallData, task: WaitingTask): void {
 
 /** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
 export function acceptRetry(call: CallData, { waiter }: RetryEvent): void {
-  const waiting = waiterOf(call, waiter);
+  const waiting = call.waiters.find(waiter);
   if (waiting === undefined) return;
   call.request = waiting.request;
   call.exchange.session?.useHeaders(waiting.request.caller.headers);
@@ -100,20 +89,8 @@ export function acceptRetry(call: CallData, { waiter }: RetryEvent): void {
 
 /** Feeds retries once more whose waiters still wait. */
 export function repeatRetries(call: CallData, retries: readonly RetryEvent[]): void {
-  for (const retry of retries) if (waiterOf(call, retry.waiter) !== undefined) call.dispatch(retry);
-}
-
-/** Passes a notification of the server to the waiters that want it. */
-export function notifyWaiters(call: CallData, method: string, params: JsonObject): void {
-  call.notifications ??= new Notifications();
-  // A waiter can leave meanwhile.
-  call.notifications.deliver(method, params, call.waiters.map(listening));
-}
-
-function listening(waiting: WaitingWaiter): ListeningWaiter {
-  const { waiter, request } = waiting;
-  waiting.lossy ??= new LossyWaiter(waiter, request.logLevel);
-  return { waiter: waiting.lossy, request };
+  for (const retry of retries)
+    if (call.waiters.find(retry.waiter) !== undefined) call.dispatch(retry);
 }
 
 /** Detaches those of the waiters that still wait, and replies to them. */
@@ -128,43 +105,11 @@ export function replyToWaiters(
   }
 }
 
-/**
- * Tells whether the clients of a call are behind.
- * @returns a promise that resolves when one of them catches up or leaves; `null` while one keeps up, since
- *   those that are behind miss notifications then, and while no client waits
- */
-export function backlogOf(call: CallData): Promise<void> | null {
-  const backlogs: Promise<void>[] = [];
-  for (const { waiter } of call.waiters) {
-    const { backlog } = waiter;
-    if (backlog === null) return null;
-    backlogs.push(backlog);
-  }
-  if (backlogs.length === 0) return null;
-  const listeners = (call.waiterListeners ??= new Set());
-  return new Promise((resolve) => {
-    const go = () => {
-      listeners.delete(go);
-      resolve();
-    };
-    listeners.add(go);
-    for (const backlog of backlogs) inBackground(backlog.then(go));
-  });
-}
-
-function detachWaiter(call: CallData, id: WaiterId): WaitingWaiter | null {
-  const waiting = waiterOf(call, id);
-  if (waiting === undefined) return null;
-  call.waiters.splice(call.waiters.indexOf(waiting), 1);
-  waiting.waiter.closed.removeEventListener('abort', waiting.onClosed);
-  const loss = waiting.lossy?.end() ?? null;
+function detachWaiter(call: CallData, id: WaiterId): WaitingWaiter | undefined {
+  const waiting = call.waiters.remove(id);
+  const loss = waiting?.lossy?.end() ?? null;
   if (loss !== null) logNotificationLoss(call, loss);
-  tellWaiterListeners(call);
   return waiting;
-}
-
-function tellWaiterListeners({ waiterListeners }: CallData): void {
-  if (waiterListeners !== null) for (const tell of [...waiterListeners]) tell();
 }
 
 /** @returns the round that a pointer must name for its answers to count, or 0 */
@@ -180,7 +125,7 @@ export function endHold(call: CallData): void {
 
 /** Tells whether a task, and nobody else, waits for the call, to which a retry would bring nothing new: no pointer, and no credentials. */
 function isUpToDate(call: CallData): boolean {
-  const isWaiting = call.waiters.every(
+  const isWaiting = call.waiters.all.every(
     ({ request: { task, caller, inputResponses } }) =>
       inputResponses === null && task?.credentialsKey === caller.credentialsKey,
   );

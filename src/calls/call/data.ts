@@ -2,7 +2,7 @@
  * The record of one call, and what it is for. `client.ts`, `server.ts` and `machine-runner.ts` work on it: what client
  * and server do becomes an event of the machine, and the machine has them carry out the effects.
  */
-import type { Clock, Timer } from '../../lib/clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { Directory } from '../../model/store.ts';
 import type {
   CallReply,
@@ -12,19 +12,18 @@ import type {
   WaitingTask,
 } from '../../model/request.ts';
 import type { Log } from '../../ops/log.ts';
-import type { Recovery } from '../../ops/request-events.ts';
 import { type Attributes, loggedTarget } from '../../ops/tracing.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
-import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CacheFields } from '../../protocol/translate/edge-result.ts';
 import type { Pointer, PointerOwner } from '../../seal/pointer.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { SessionPool } from '../../sessions/session-pool.ts';
-import type { CallEvent, CallLimits, CallState, WaiterId, TimerName } from '../machine/states.ts';
-import type { LossyWaiter, Notifications } from '../notifications.ts';
+import type { CallEvent, CallLimits, CallState, Effect } from '../machine/states.ts';
 import { Exchange } from './exchange.ts';
+import { CallHistory } from './history.ts';
 import type { QuestionGaps } from './limits.ts';
+import { Waiters } from './waiters.ts';
 import type { CallRegistry, CallUse } from '../registry.ts';
 import { sha256 } from '../../lib/crypto.ts';
 import { principalTag, requestDigest } from '../../seal/digests.ts';
@@ -77,25 +76,14 @@ export interface Retry {
   readonly isRelayed: boolean;
 }
 
-/** What goes upstream for each question that a retry answers. */
-export type UpstreamReplies = ReadonlyMap<InputKey, JsonRpcReply>;
-
-/** A waiter that waits for its reply. */
-export interface WaitingWaiter {
-  readonly id: WaiterId;
-  readonly waiter: Waiter;
-  /** What notifications go through on their way to the waiter; `null` until there is one. */
-  lossy: LossyWaiter | null;
-  readonly request: EdgeRequest;
-  readonly replies: UpstreamReplies;
-  readonly reply: (reply: CallReply) => void;
-  /** Called if the client closes its connection. */
-  readonly onClosed: () => void;
-}
-
-export interface RunningTimer {
-  readonly name: TimerName;
-  readonly timer: Timer;
+/** Runs the machine of one call. */
+export interface CallMachine {
+  /** Moves the call, after the events that came before. */
+  dispatch(event: CallEvent): void;
+  /** Enters the first state. */
+  begin(effects: readonly Effect[]): void;
+  /** Forgets a call that is over: no retry can reach it any more. */
+  forget(): void;
 }
 
 /** What is known of a call when it begins in this process. */
@@ -114,11 +102,8 @@ export interface CallOrigin {
 }
 
 export class CallData {
-  readonly id: CallId;
   readonly origin: CallOrigin;
   readonly services: CallServices;
-  readonly principalKey: string;
-  readonly method: string;
   readonly loggedTarget: string;
   /** Those of the route, except for tools that ask several questions apart, and for tasks. */
   limits: CallLimits;
@@ -127,14 +112,9 @@ export class CallData {
 
   // The machine.
 
+  readonly machine: CallMachine;
+  /** Only the machine changes it. */
   state: CallState;
-  /** Moves the call, after the events that came before. */
-  readonly dispatch: (event: CallEvent) => void;
-  /** Events that wait until the effects of an earlier one are carried out. */
-  readonly events: CallEvent[] = [];
-  isMoving = false;
-  /** Those that run: few, of one each. */
-  readonly timers: RunningTimer[] = [];
   use: CallUse = 'none';
 
   // The client.
@@ -143,13 +123,7 @@ export class CallData {
   request: EdgeRequest;
   /** What pointers are bound to. It is computed from the request before its params are dropped. */
   expected: ExpectedRequest | null = null;
-  /** Those that wait, in the order in which they came. */
-  readonly waiters: WaitingWaiter[] = [];
-  lastWaiterId: WaiterId = 0;
-  /** Called when a waiter comes or goes; `null` until somebody waits for that. */
-  waiterListeners: Set<() => void> | null = null;
-  /** `null` until the server sends a notification. */
-  notifications: Notifications | null = null;
+  readonly waiters = new Waiters();
   /** The last round; `null` before the first. */
   lastRound: {
     readonly keys: readonly InputKey[];
@@ -160,9 +134,6 @@ export class CallData {
   hasPointer = false;
   /** Whether that pointer holds what another reader of the stream needs. */
   isResumable = false;
-  /** How the next retry that continues the call reached it, and how the last one did; `null` before the first. */
-  recoveredBy: 'here' | 'reattach' = 'here';
-  lastRecoveredBy: Recovery | null = null;
 
   /** The task that waits for the call in place of its client; `null` if there is none. */
   task: WaitingTask | null = null;
@@ -178,13 +149,7 @@ export class CallData {
   isOutcomeStored = false;
   /** What the client answered in its first request; `null` if nothing, and once the call is over. */
   ahead: JsonObject | null = null;
-  /** When the call began in this process, and since when it waits for its client, in ms since the epoch. */
-  readonly beganAtMs: number;
-  waitsSinceMs: number | null = null;
-  /** How long it has waited for its client before, in ms. */
-  waitedMs = 0;
-  /** When it ended or was cancelled, in ms since the epoch; 0 before. */
-  overSinceMs = 0;
+  readonly history: CallHistory;
 
   constructor(
     services: CallServices,
@@ -192,24 +157,39 @@ export class CallData {
     request: EdgeRequest,
     limits: CallLimits,
     state: CallState,
-    dispatch: (event: CallEvent) => void,
+    machine: CallMachine,
   ) {
-    const { method, params, caller } = request;
+    const { method, params } = request;
     const { keyNames } = services;
     const target = targetOf(params);
-    this.id = origin.id;
     this.origin = origin;
     this.services = services;
-    this.principalKey = caller.principalKey;
-    this.method = method;
     this.loggedTarget = loggedTarget(method, params);
     this.limits = limits;
     this.keyNames = Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [];
     this.state = state;
-    this.dispatch = dispatch;
+    this.machine = machine;
     this.request = request;
     this.exchange = new Exchange(this);
-    this.beganAtMs = services.clock.now();
+    this.history = new CallHistory(services.clock.now());
+  }
+
+  get id(): CallId {
+    return this.origin.id;
+  }
+
+  // Pointers are bound to method and principal: they are the same in each request of a call.
+
+  get method(): string {
+    return this.request.method;
+  }
+
+  get principalKey(): string {
+    return this.request.caller.principalKey;
+  }
+
+  dispatch(event: CallEvent): void {
+    this.machine.dispatch(event);
   }
 }
 
@@ -240,9 +220,4 @@ export function expectedRequest(
     digest: requestDigest(method, params),
     principal: principalTag(audience, caller.principal),
   };
-}
-
-/** @returns the waiter, if it still waits */
-export function waiterOf({ waiters }: CallData, id: WaiterId): WaitingWaiter | undefined {
-  return waiters.find((waiting) => waiting.id === id);
 }

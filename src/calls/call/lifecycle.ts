@@ -13,7 +13,7 @@ import type { CallData, CallOrigin, CallServices, Retry } from './data.ts';
 import type { Questions } from './questions.ts';
 import { limitsFor } from './limits.ts';
 import { logAudit, idsOf } from './log.ts';
-import { beginCall, createCall, forgetCall } from './machine-runner.ts';
+import { createCall } from './machine-runner.ts';
 import { failed } from './replies.ts';
 import { launch, reattach } from './server.ts';
 
@@ -43,7 +43,7 @@ export function startCall(
   const call = createCall(services, begun, request, limits, state);
   const { reply } = attachWaiter(call, request, waiter);
   call.ahead = answersAhead(request);
-  beginCall(call, effects);
+  call.machine.begin(effects);
   launch(call, false);
   if (services.log.takes('call.started')) {
     const { method, loggedTarget: target } = call;
@@ -73,11 +73,9 @@ export function reattachCall(
   restore(call, continuation, continuation.keys.asked);
   call.hasPointer = true;
   call.isResumable = services.reattach;
-  call.recoveredBy = 'reattach';
-  // The clock of the process that asked can be ahead.
-  const askedAtMs = Math.min(retry.pointer.issuedAtSeconds * 1000, call.beganAtMs);
-  if (state.name === 'parked') call.waitsSinceMs = askedAtMs;
-  beginCall(call, effects);
+  call.history.recoveredBy = 'reattach';
+  if (state.name === 'parked') call.history.waitedBefore(retry.pointer.issuedAtSeconds * 1000);
+  call.machine.begin(effects);
   const reply = retryCall(call, retry);
   reattach(call, continuation.resume, open);
   return { call, reply };
@@ -127,7 +125,7 @@ export function replayCall(
   // Only now, since it starts a timer.
   if (request.task !== undefined) giveToTask(call, request.task);
   call.hasPointer = true;
-  call.lastRecoveredBy = 'replay';
+  call.history.lastRecoveredBy = 'replay';
   services.log.event('call.resumed', { ...idsOf(call), round, recoveredBy: 'replay' });
   request.span?.set({ 'mrtr_gateway.recovered_by': 'replay' });
   const waitedMs = Math.max(0, services.clock.now() - pointer.issuedAtSeconds * 1000);
@@ -138,7 +136,7 @@ export function replayCall(
     replies: read.replies.values(),
   });
   const { reply } = attachWaiter(call, request, waiter);
-  beginCall(call, effects);
+  call.machine.begin(effects);
   // The lost call has lost its place in the registry, and what it still holds is freed.
   if (lost !== undefined) dropCall(lost);
   launch(call, true);
@@ -156,7 +154,7 @@ export function isRetryOfLostCall(call: CallData, { pointer, request }: Retry): 
 /** Forgets the call now, and frees what it holds. */
 export function dropCall(call: CallData): void {
   call.dispatch({ type: 'evict' });
-  if (call.state.name === 'done') forgetCall(call);
+  if (call.state.name === 'done') call.machine.forget();
 }
 
 /** Ends a call as well as possible, since the process stops. */

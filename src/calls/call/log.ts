@@ -17,7 +17,8 @@ import type {
   TimerName,
 } from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { waiterOf, type CallData, type CallServices, type WaitingWaiter } from './data.ts';
+import type { CallData, CallServices } from './data.ts';
+import type { WaitingWaiter } from './waiters.ts';
 
 /** A step of the machine that changed the call. */
 export interface Move {
@@ -32,9 +33,11 @@ export function logMove(call: CallData, move: Move): void {
   const { rule, event, from, effects } = move;
   const { log, clock } = call.services;
   const { state: to } = call;
-  const waiter = event.type === 'retry' ? waiterOf(call, event.waiter) : undefined;
+  const waiter = event.type === 'retry' ? call.waiters.find(event.waiter) : undefined;
   const request = waiter?.request ?? call.request;
-  const waitedMs = noteWaiting(call);
+  // While a call is idle the server works on it.
+  const waits = isDetached(to) && to.name !== 'runningDetached';
+  const waitedMs = call.history.noteWaiting(waits, () => clock.now());
   if (log.takes('call.moved')) {
     log.event('call.moved', { ...idsOf(call, request), rule, from: from.name, to: to.name });
   }
@@ -45,7 +48,7 @@ export function logMove(call: CallData, move: Move): void {
   }
   if (isOver(to) && !isOver(from)) {
     // What the server still has to do with a call that was cancelled is not part of it.
-    call.overSinceMs = clock.now();
+    call.history.overSinceMs = clock.now();
     if (event.type === 'expired' && endName(to.end) === 'timeout') logTimeout(call, event.timer);
   }
   if (to.name === 'done' && from.name !== 'done') logEnd(call, request, to);
@@ -59,7 +62,8 @@ function logRetry(
   { from, effects }: Move,
   waitedMs: number | null,
 ): void {
-  const { recoveredBy, state: to } = call;
+  const { history, state: to } = call;
+  const { recoveredBy } = history;
   // A retry that comes for an outcome answers nothing.
   const answeredMs = from.name === 'resultReady' ? null : waitedMs;
   if (isServed(event, to, effects)) {
@@ -67,8 +71,7 @@ function logRetry(
     const ids = idsOf(call, request);
     call.services.log.event('call.resumed', { ...ids, round: to.round, recoveredBy, ...answered });
     request.span?.set({ 'mrtr_gateway.recovered_by': recoveredBy });
-    call.lastRecoveredBy = recoveredBy;
-    call.recoveredBy = 'here';
+    history.continued();
   }
   if (answeredMs !== null) {
     logAudit(call, request, {
@@ -91,7 +94,7 @@ function logQuestions(call: CallData, request: EdgeRequest, effects: readonly Ef
 }
 
 function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed<'done'>): void {
-  const { method, loggedTarget: target, overSinceMs, origin, beganAtMs, waitedMs } = call;
+  const { method, loggedTarget: target, origin, history } = call;
   call.services.log.event('call.ended', {
     ...idsOf(call, request),
     method,
@@ -99,22 +102,9 @@ function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed
     round,
     end: endName(end),
     errorType: errorTypeOf(end),
-    ms: overSinceMs - origin.startedAtMs,
-    workMs: overSinceMs - beganAtMs - waitedMs,
+    ms: history.overSinceMs - origin.startedAtMs,
+    workMs: history.workMs,
   });
-}
-
-/** Notes whether the call waits for its client now. @returns how long it has waited, if that is over; in ms */
-function noteWaiting(call: CallData): number | null {
-  const since = call.waitsSinceMs;
-  // While a call is idle the server works on it.
-  const waits = isDetached(call.state) && call.state.name !== 'runningDetached';
-  if (waits === (since !== null)) return null;
-  const now = call.services.clock.now();
-  call.waitsSinceMs = since === null ? now : null;
-  if (since === null) return null;
-  call.waitedMs += now - Math.max(since, call.beganAtMs);
-  return now - since;
 }
 
 export function logNotificationLoss(call: CallData, loss: NotificationLoss): void {
@@ -200,7 +190,7 @@ type Detached = StateNamed<'parked' | 'runningDetached' | 'resultReady' | 'await
 
 /** Shows a call in this state. No question, no answer and no argument is in it. */
 export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'owner'> {
-  const { id, services, method, loggedTarget, origin, request, exchange, beganAtMs } = call;
+  const { id, services, method, loggedTarget, origin, request, exchange, history } = call;
   const kinds = openRequests(state).flatMap(({ key }) => exchange.questions?.kindOf(key) ?? []);
   return {
     id,
@@ -212,8 +202,8 @@ export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'own
     state: state.name,
     round: state.round,
     startedAtMs: origin.startedAtMs,
-    sinceMs: call.waitsSinceMs ?? call.lastRound?.atMs ?? beganAtMs,
-    recoveredBy: call.lastRecoveredBy,
+    sinceMs: history.waitsSinceMs ?? call.lastRound?.atMs ?? history.beganAtMs,
+    recoveredBy: history.lastRecoveredBy,
     isTask: call.task !== null,
   };
 }

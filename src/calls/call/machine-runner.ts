@@ -2,6 +2,7 @@
  * Runs the machine of a call: feeds its events to the table, one after the other, and has the client's and the
  * server's side carry out the effects. Nothing is decided here.
  */
+import type { Timer } from '../../lib/clock.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import type { CallPhase } from '../../sessions/lease.ts';
 import {
@@ -16,7 +17,7 @@ import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../mac
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { acceptRetry, endHold, offerTask, repeatRetries, replyToWaiters } from './client.ts';
-import { CallData, type CallOrigin, type CallServices } from './data.ts';
+import { CallData, type CallMachine, type CallOrigin, type CallServices } from './data.ts';
 import { workFor } from './defects.ts';
 import { endWork, logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
@@ -30,64 +31,137 @@ export function createCall(
   limits: CallLimits,
   state: CallState,
 ): CallData {
-  const call: CallData = new CallData(services, origin, request, limits, state, (event) =>
-    dispatch(call, event),
-  );
-  return call;
+  return new Machine(services, origin, request, limits, state).call;
 }
 
-/** Enters the first state: registers the call, and carries out the first effects. */
-export function beginCall(call: CallData, effects: readonly Effect[]): void {
-  call.services.registry.add(call);
-  call.services.registry.moved(call);
-  for (const effect of effects) carryOut(call, effect);
+interface RunningTimer {
+  readonly name: TimerName;
+  readonly timer: Timer;
 }
 
-/** Forgets a call that is over: no retry can reach it any more. */
-export function forgetCall(call: CallData): void {
-  stopTimers(call, () => true);
-  call.services.registry.remove(call);
-}
+class Machine implements CallMachine {
+  readonly call: CallData;
+  /** Those that run: few, of one each. */
+  readonly #timers: RunningTimer[] = [];
+  /** Events that wait until the effects of an earlier one are carried out. */
+  readonly #events: CallEvent[] = [];
+  #isMoving = false;
 
-/** Runs each event to completion: one that comes out of the effects of another waits for them. */
-function dispatch(call: CallData, event: CallEvent): void {
-  // Questions that are not shown yet came before this event, so theirs come first.
-  call.exchange.showEarly();
-  call.events.push(event);
-  if (call.isMoving) return;
-  call.isMoving = true;
-  try {
-    for (let next = call.events.shift(); next !== undefined; next = call.events.shift()) {
-      move(call, next);
-    }
-  } finally {
-    call.isMoving = false;
+  constructor(...[services, origin, request, limits, state]: Parameters<typeof createCall>) {
+    this.call = new CallData(services, origin, request, limits, state, this);
   }
-}
 
-/** Moves the call if the table has a row for the event, and leaves it as it is if not. */
-function move(call: CallData, event: CallEvent): void {
-  const from = call.state;
-  const { state, effects, row } = step(from, event, call.limits);
-  if (row === null) return;
-  call.state = state;
-  logMove(call, { rule: row.rule, event, from, effects });
-  if (call.exchange.works) endWork(call);
-  freeUnneeded(call);
-  call.exchange.lease?.moved(phaseOf(state));
-  call.services.registry.moved(call);
-  for (const effect of effects) carryOut(call, effect);
-  if (event.type === 'retry') acceptRetry(call, event);
-  keepTaskOffer(call, event);
-  // A retry that is repeated or refused leaves all as it is.
-  if (state !== from) keepOutcome(call);
-  // Without a pointer no client can come back.
-  if (isLeft(state) || (state.name === 'done' && !call.hasPointer)) forgetCall(call);
-  else if (state.name === 'done') keepForRepeats(call);
-  // A task that waits for no reply looks at what is to be shown now, unless the call goes on elsewhere: an effect can have left it.
-  const isNews = event.type !== 'retry' && isToBeShown(from, state);
-  if (isDetached(from) && isNews && !isLeft(call.state))
-    call.task?.moved(state.name === 'runningDetached');
+  /** Registers the call, and carries out the first effects. */
+  begin(effects: readonly Effect[]): void {
+    const { call } = this;
+    call.services.registry.add(call);
+    call.services.registry.moved(call);
+    for (const effect of effects) this.#carryOut(effect);
+  }
+
+  forget(): void {
+    this.#stopTimers(() => true);
+    this.call.services.registry.remove(this.call);
+  }
+
+  /** Runs each event to completion: one that comes out of the effects of another waits for them. */
+  dispatch(event: CallEvent): void {
+    // Questions that are not shown yet came before this event, so theirs come first.
+    this.call.exchange.showEarly();
+    this.#events.push(event);
+    if (this.#isMoving) return;
+    this.#isMoving = true;
+    try {
+      for (let next = this.#events.shift(); next !== undefined; next = this.#events.shift()) {
+        this.#move(next);
+      }
+    } finally {
+      this.#isMoving = false;
+    }
+  }
+
+  /** Moves the call if the table has a row for the event, and leaves it as it is if not. */
+  #move(event: CallEvent): void {
+    const { call } = this;
+    const from = call.state;
+    const { state, effects, row } = step(from, event, call.limits);
+    if (row === null) return;
+    call.state = state;
+    logMove(call, { rule: row.rule, event, from, effects });
+    if (call.exchange.works) endWork(call);
+    this.#freeUnneeded();
+    call.exchange.lease?.moved(phaseOf(state));
+    call.services.registry.moved(call);
+    for (const effect of effects) this.#carryOut(effect);
+    if (event.type === 'retry') acceptRetry(call, event);
+    keepTaskOffer(call, event);
+    // A retry that is repeated or refused leaves all as it is.
+    if (state !== from) keepOutcome(call);
+    // Without a pointer no client can come back.
+    if (isLeft(state) || (state.name === 'done' && !call.hasPointer)) this.forget();
+    else if (state.name === 'done') keepForRepeats(call);
+    // A task that waits for no reply looks at what is to be shown now, unless the call goes on elsewhere: an effect can have left it.
+    const isNews = event.type !== 'retry' && isToBeShown(from, state);
+    if (isDetached(from) && isNews && !isLeft(call.state))
+      call.task?.moved(state.name === 'runningDetached');
+  }
+
+  /** Stops and drops what the new state does not need. */
+  #freeUnneeded(): void {
+    const { call } = this;
+    const { state } = call;
+    const kept = timersOf(state);
+    this.#stopTimers((name) => !kept.includes(name));
+    // A call that waits for a session is sent after this.
+    if (isDetached(state) && call.exchange.request !== null) dropParams(call);
+    if (isOver(state)) call.ahead = null;
+  }
+
+  #carryOut(effect: Effect): void {
+    if (effect.do === 'arm') this.#arm(effect.timer, effect.afterMs);
+    else carryOut(this.call, effect);
+  }
+
+  /** Starts a timer. If it runs already, it starts again. */
+  #arm(timer: TimerName, afterMs: number): void {
+    const { call } = this;
+    // Without a pointer no client can repeat its retry.
+    if (timer === 'redeliver' && !call.hasPointer) return;
+    this.#stopTimers((name) => name === timer);
+    const fire = () => {
+      this.#stopTimers((name) => name === timer);
+      this.#expire(timer);
+    };
+    this.#timers.push({ name: timer, timer: call.services.clock.setTimer(afterMs, fire) });
+  }
+
+  #stopTimers(isStopped: (name: TimerName) => boolean): void {
+    for (let at = this.#timers.length - 1; at >= 0; at -= 1) {
+      const { name, timer } = this.#timers[at]!;
+      if (!isStopped(name)) continue;
+      timer.cancel();
+      this.#timers.splice(at, 1);
+    }
+  }
+
+  #expire(timer: TimerName): void {
+    const { call } = this;
+    switch (timer) {
+      case 'batch':
+        return this.dispatch({
+          type: 'batched',
+          mayPark: call.services.registry.hasRoomToPark(call),
+        });
+      case 'grace':
+        return this.dispatch({ type: 'ended' });
+      case 'redeliver':
+        return this.forget();
+      case 'hold':
+        return endHold(call);
+      default:
+        return this.dispatch({ type: 'expired', timer });
+    }
+  }
 }
 
 function isToBeShown(from: CallState, to: CallState): boolean {
@@ -96,16 +170,6 @@ function isToBeShown(from: CallState, to: CallState): boolean {
 
 function isLeft(state: CallState): boolean {
   return state.name === 'done' && state.end.type === 'left';
-}
-
-/** Stops and drops what the new state does not need. */
-function freeUnneeded(call: CallData): void {
-  const { state } = call;
-  const kept = timersOf(state);
-  stopTimers(call, (name) => !kept.includes(name));
-  // A call that waits for a session is sent after this.
-  if (isDetached(state) && call.exchange.request !== null) dropParams(call);
-  if (isOver(state)) call.ahead = null;
 }
 
 /** Offers a task that is due as soon as there is a waiter to be told. While there is no place for it, a timer says when to try again. */
@@ -121,7 +185,7 @@ function phaseOf(state: CallState): CallPhase {
   return isBroken(state) ? 'interrupted' : 'running';
 }
 
-function carryOut(call: CallData, effect: Effect): void {
+function carryOut(call: CallData, effect: Exclude<Effect, { do: 'arm' }>): void {
   switch (effect.do) {
     case 'reply':
       return replyToWaiters(call, effect.waiters, effect.reply);
@@ -139,47 +203,6 @@ function carryOut(call: CallData, effect: Effect): void {
       return call.exchange.leave();
     case 'retryWaiting':
       return repeatRetries(call, effect.retries);
-    case 'arm':
-      return arm(call, effect.timer, effect.afterMs);
-  }
-}
-
-/** Starts a timer. If it runs already, it starts again. */
-function arm(call: CallData, timer: TimerName, afterMs: number): void {
-  // Without a pointer no client can repeat its retry.
-  if (timer === 'redeliver' && !call.hasPointer) return;
-  stopTimers(call, (name) => name === timer);
-  const fire = () => {
-    stopTimers(call, (name) => name === timer);
-    expire(call, timer);
-  };
-  call.timers.push({ name: timer, timer: call.services.clock.setTimer(afterMs, fire) });
-}
-
-function stopTimers({ timers }: CallData, isStopped: (name: TimerName) => boolean): void {
-  for (let at = timers.length - 1; at >= 0; at -= 1) {
-    const { name, timer } = timers[at]!;
-    if (!isStopped(name)) continue;
-    timer.cancel();
-    timers.splice(at, 1);
-  }
-}
-
-function expire(call: CallData, timer: TimerName): void {
-  switch (timer) {
-    case 'batch':
-      return call.dispatch({
-        type: 'batched',
-        mayPark: call.services.registry.hasRoomToPark(call),
-      });
-    case 'grace':
-      return call.dispatch({ type: 'ended' });
-    case 'redeliver':
-      return forgetCall(call);
-    case 'hold':
-      return endHold(call);
-    default:
-      return call.dispatch({ type: 'expired', timer });
   }
 }
 
@@ -197,7 +220,7 @@ function dropParams(call: CallData): void {
 function keepForRepeats(call: CallData): void {
   dropParams(call);
   call.exchange.questions = null;
-  call.notifications = null;
+  call.waiters.forgetProgress();
   call.lastRound = null;
 }
 

@@ -26,8 +26,8 @@ import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts'
 import { isOver, awaitsReply } from '../machine/selectors.ts';
 import type { CallEvent, OpenRequest, WaiterId } from '../machine/states.ts';
 import { receiveQuestion } from './asked.ts';
-import { backlogOf, notifyWaiters, offerTask } from './client.ts';
-import { waiterOf, type CallData } from './data.ts';
+import { offerTask } from './client.ts';
+import type { CallData } from './data.ts';
 import { workFor } from './defects.ts';
 import type { CallListener } from './exchange.ts';
 import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
@@ -69,10 +69,10 @@ const URL_VISIT_WAIT_MS = 10_000;
 
 /** Makes a call again whose URLs were visited, in the same session if it lives. */
 export async function callAgain(call: CallData, waiter: WaiterId): Promise<void> {
-  const waiting = waiterOf(call, waiter);
+  const waiting = call.waiters.find(waiter);
   if (waiting === undefined) return;
   call.request = waiting.request;
-  call.notifications?.forgetProgress();
+  call.waiters.forgetProgress();
   // A call without a request in flight keeps its params, even if its client is told to retry before they are sent.
   const { exchange } = call;
   exchange.endRequest();
@@ -86,7 +86,7 @@ export async function postAnswers(
   waiter: WaiterId,
   requests: readonly OpenRequest[],
 ): Promise<void> {
-  const waiting = waiterOf(call, waiter);
+  const waiting = call.waiters.find(waiter);
   const { exchange } = call;
   const { request } = exchange;
   if (waiting === undefined || request === null) return;
@@ -158,7 +158,7 @@ class CallEvents implements CallListener {
   notified(method: string, params: JsonObject): void {
     if (!this.isCurrent) return;
     this.#call.exchange.hasBegun = true;
-    notifyWaiters(this.#call, method, params);
+    this.#call.waiters.notify(method, params);
   }
 
   replied(reply: JsonRpcReply): void {
@@ -220,11 +220,11 @@ class CallEvents implements CallListener {
   }
 
   sessionReplaced(): void {
-    notifyWaiters(this.#call, 'notifications/message', STATE_IS_GONE);
+    this.#call.waiters.notify('notifications/message', STATE_IS_GONE);
   }
 
   backlog(): Promise<void> | null {
-    return this.isCurrent ? backlogOf(this.#call) : null;
+    return this.isCurrent ? this.#call.waiters.backlog() : null;
   }
 
   #dispatchResumed(): void {
@@ -300,7 +300,7 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
 function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
   const { exchange } = call;
   if (isForgottenSession(failure) && exchange.mayResend && awaitsReply(call.state)) {
-    call.notifications?.forgetProgress();
+    call.waiters.forgetProgress();
     return workFor(call, exchange.sendInNewSession(new CallEvents(call, false)));
   }
   logUpstreamFailure(call, failure);
