@@ -104,7 +104,7 @@ export async function joinReplicas(
       siblingAddress,
       directory,
       store,
-      ownership: store && new Ownership(store, services.clock),
+      ownership: store && new Ownership(store, services.clock, name.instance),
       hasSuccessor: directory !== null,
       relayOf: (route) => {
         if (inner === null || siblings === null) return outer.relayOf(route);

@@ -16,10 +16,10 @@ import {
 } from '../model/failures.ts';
 import type { Relay, RelayOutcome } from '../model/relay.ts';
 import { traceOf, type CallReply } from '../model/request.ts';
-import type { CallId } from '../protocol/ids.ts';
+import { homeBornWith } from '../protocol/ids.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { OutOfTime } from '../seal/invalid-request-state.ts';
-import type { Continuation, PointerOwner } from '../seal/pointer.ts';
+import type { Continuation, Pointer, PointerOwner } from '../seal/pointer.ts';
 import {
   dropCall,
   isResumable,
@@ -47,20 +47,18 @@ interface OwnerReport {
 type Resumption =
   /** The stream of the call is being resumed. */
   | { readonly type: 'reattached'; readonly call: CallData; readonly reply: Promise<CallReply> }
-  /** The retry is served in another way: its call is here by now or elsewhere, or is replayed, or the process stops. */
-  | { readonly type: 'served'; readonly reply: Promise<CallReply> }
-  /** The client left meanwhile. */
-  | { readonly type: 'left' };
+  /** The retry is served in another way: its call is here by now, or is replayed, or its client has left, or the process stops. */
+  | { readonly type: 'served'; readonly reply: Promise<CallReply> };
 
 /** How long a retry waits for a stream that an owner which may live may still read, in ms. */
 const STREAM_WAIT_MS = 1_000;
+/** Whether the home of a call was taken over is asked when the call acts again: see `Exchange.isOurs`. */
+const UNHEARD = { claimed: () => {}, lost: () => {} };
 const OWNER_MAY_LIVE = 'its owner does not respond, and may still be running';
 
 export class CallRecovery {
   readonly #services: CallServices;
   readonly #relay: Relay | null;
-  /** Calls that a retry is claiming just now. */
-  readonly #claiming = new Map<CallId, Promise<void>>();
 
   /** @param relay `null` if replicas do not reach each other */
   constructor(services: CallServices, relay: Relay | null) {
@@ -112,15 +110,12 @@ export class CallRecovery {
     return this.#unavailable(retry, problem);
   }
 
-  /** Whether this replica resumes the call for others: it has the home, or gets it; or there is none, and it has released the call. */
+  /** Whether this replica resumes the call for others: it has the home, or gets it. */
   async isResumedHere(retry: Retry): Promise<boolean> {
     const { pool, registry } = this.#services;
-    const { callId, continuation } = retry.pointer;
-    const home = continuation?.resume?.home;
-    if (registry.phase !== 'closed' && pool.hasHome(home)) return true;
-    if (registry.phase !== 'open' || (home === undefined && !registry.released.has(callId))) {
-      return false;
-    }
+    const home = this.#sharedHome(retry.pointer);
+    if (home !== null && registry.phase !== 'closed' && pool.hasHome(home)) return true;
+    if (registry.phase !== 'open') return false;
     // It can have the home without knowing it: the reply of its claim was lost. Without the store, the retry fails here.
     return (await this.#holderOfHome(retry).catch(() => null)) === null;
   }
@@ -203,10 +198,12 @@ export class CallRecovery {
     const mayReattach = this.#services.reattach && isResumable(continuation);
     const mayReplay = continuation.replay !== null || needsUrlVisits(continuation);
     if (!mayReattach && !(mayReplay && !(await owner.mayLive()))) return null;
-    const atHome = mayReattach ? await this.#atHome(retry) : null;
-    if (atHome !== null) return atHome;
-    const resumption = await this.#inTurn(pointer.callId, () => this.#begin(retry, continuation));
-    if (resumption.type === 'left') return null;
+    let resumption: Resumption | null = null;
+    while (resumption === null) {
+      const atHome = await this.#atHome(retry);
+      if (atHome !== null) return atHome;
+      resumption = this.#begin(retry, continuation);
+    }
     if (resumption.type === 'served') return resumption.reply;
     const { call } = resumption;
     const reply = await this.#unlessOwnerReads(call, resumption.reply, owner);
@@ -222,52 +219,30 @@ export class CallRecovery {
     return this.#replay(retry) ?? reply;
   }
 
-  /** Runs one retry of a call after the other, so that none gives back a claim that another has just got. */
-  async #inTurn<Result>(id: CallId, run: () => Promise<Result>): Promise<Result> {
-    while (this.#claiming.has(id)) await this.#claiming.get(id);
-    const turn = Promise.withResolvers<void>();
-    this.#claiming.set(id, turn.promise);
-    try {
-      return await run();
-    } finally {
-      this.#claiming.delete(id);
-      turn.resolve();
-    }
-  }
-
-  /** Claims the call, and begins it here. */
-  async #begin(retry: Retry, continuation: Continuation): Promise<Resumption> {
-    const { registry, directory, longestCallMs, reattach } = this.#services;
+  /** Begins the call here. @returns `null` if another retry has just given its home up, whose client has left */
+  #begin(retry: Retry, continuation: Continuation): Resumption | null {
+    const { registry, ownership, reattach } = this.#services;
     const { callId } = retry.pointer;
     const here = this.serveHere(retry);
     if (here !== null) return { type: 'served', reply: here };
-    const isClosed = () => registry.phase === 'closed';
-    const stopping = {
-      type: 'served',
-      reply: Promise.resolve(failed(STOPPING_FOR_RETRY)),
-    } as const;
-    if (isClosed()) return stopping;
-    const claim = await directory?.claim(callId, longestCallMs).catch((error: unknown) => {
-      // If only the reply was lost, no other replica could take the call.
-      directory.release(callId, null).catch(() => {});
-      throw error;
-    });
-    if (claim?.type === 'held') return { type: 'served', reply: this.#atHolder(claim.by, retry) };
-    if (claim !== undefined) registry.claimed(callId, claim.fencingToken);
-    if (retry.waiter.closed.aborted || isClosed()) {
-      registry.unclaim(callId);
-      return isClosed() ? stopping : { type: 'left' };
+    const isClosed = registry.phase === 'closed';
+    if (isClosed || retry.waiter.closed.aborted) {
+      registry.giveUpHome(callId);
+      const failure = isClosed ? STOPPING_FOR_RETRY : CALL_CANCELLED;
+      return { type: 'served', reply: Promise.resolve(failed(failure)) };
     }
+    const isHere = () => ownership?.isHere(homeBornWith(callId)) !== false;
+    if (this.#sharedHome(retry.pointer) === null && !isHere()) return null;
     const resumption: Resumption =
       reattach && isResumable(continuation)
         ? { type: 'reattached', ...reattachCall(this.#services, retry, continuation) }
         : { type: 'served', reply: replayCall(this.#services, retry, continuation) };
     // The retry itself settled the call.
-    if (registry.find(callId) === undefined) registry.unclaim(callId);
+    if (registry.find(callId) === undefined) registry.giveUpHome(callId);
     return resumption;
   }
 
-  /** A call is resumed where the home of its session is. @returns `null` if that is here, or the session is of none */
+  /** A call goes on where its home is. @returns `null` if that is here */
   #atHome(retry: Retry): Promise<CallReply | null> {
     const { clock } = this.#services;
     const { pointer, waiter, isRelayed } = retry;
@@ -289,16 +264,21 @@ export class CallRecovery {
     });
   }
 
-  #holderOfHome({ pointer, request }: Retry): Promise<PointerOwner | null> {
-    const { pool } = this.#services;
-    return pool.holderOfHome(sessionOwnerOf(request), pointer.continuation?.resume?.home);
+  /** Claims the home of a call: that of its session, or that which was born with it. @returns `null` if it is here */
+  async #holderOfHome({ pointer, request }: Retry): Promise<PointerOwner | null> {
+    const { pool, ownership } = this.#services;
+    const home = this.#sharedHome(pointer);
+    if (home !== null) return pool.holderOfHome(sessionOwnerOf(request), home);
+    const claim = await ownership?.claim(homeBornWith(pointer.callId), UNHEARD);
+    return claim?.type === 'elsewhere' ? claim.holder : null;
   }
 
-  /** A call that another replica has claimed belongs to it for as long as it lives. */
-  async #atHolder(holder: PointerOwner, retry: Retry): Promise<CallReply> {
-    const relayed = await this.#relayTo(holder, retry);
-    const problem = `replica ${holder.id} now owns the call`;
-    return this.#replyOf(relayed, retry) ?? this.#unavailable(retry, problem);
+  /** @returns the home of a session that the pointer names, if it is to be resumed; `null` for a call in a home of its own */
+  #sharedHome({ continuation }: Pointer): string | null {
+    const { pool, reattach } = this.#services;
+    if (!reattach || continuation === undefined || !isResumable(continuation)) return null;
+    const { home } = continuation.resume;
+    return home !== undefined && pool.claims(home) ? home : null;
   }
 
   /**

@@ -1,11 +1,11 @@
 /**
  * What this process knows of the calls of one route: those that are here, which of them count as running or
- * parked, those that it claimed in the shared store, and those that ended here or left for other replicas.
+ * parked, and those that ended here or left for other replicas.
  */
 import type { Clock } from '../lib/clock.ts';
 import { partOfAnonymous, type Counts } from '../lib/counts.ts';
 import { TtlSet, ReleasingMap } from '../lib/containers.ts';
-import type { Directory } from '../model/store.ts';
+import type { HomeOwnership } from '../model/ownership.ts';
 import {
   OVERLOADED,
   OVERLOADED_FOR_RETRY,
@@ -14,7 +14,7 @@ import {
 } from '../model/failures.ts';
 import type { Failure } from '../model/request.ts';
 import { ANONYMOUS_KEY } from '../model/request.ts';
-import type { CallId } from '../protocol/ids.ts';
+import { homeBornWith, type CallId } from '../protocol/ids.ts';
 import type { Pointer } from '../seal/pointer.ts';
 import { hasPlace, isDetached, isEndedByDrain } from './machine/selectors.ts';
 import type { CallState } from './machine/states.ts';
@@ -159,8 +159,8 @@ export interface CallRegistryOptions extends CallLifetimes {
   readonly capacity: Capacity;
   /** Called with each released call whose client did not come back in time, as far as this process knows. */
   readonly onReleaseExpired: (id: CallId) => void;
-  /** `null` if replicas share no store. */
-  readonly directory: Directory | null;
+  /** `null` if no store says which homes are here. */
+  readonly ownership: HomeOwnership | null;
   /** Called for each call that may not begin, since too many run. */
   readonly onFull: () => void;
   readonly clock: Clock;
@@ -180,8 +180,6 @@ export class CallRegistry<Call extends RegisteredCall> {
   readonly released: ReleasedCalls;
   /** Calls that were continued here and have ended here. */
   readonly #ended: TtlSet<CallId>;
-  /** The fencing tokens of the claims that this process holds. */
-  readonly #claims = new Map<CallId, number>();
   #parkTtlMs: number;
   #parked = 0;
   #running = 0;
@@ -239,7 +237,7 @@ export class CallRegistry<Call extends RegisteredCall> {
     return isRetry ? OVERLOADED_FOR_RETRY : OVERLOADED;
   }
 
-  /** Adds a call. One that is continued takes the place of a lost call with this id, and its claim. */
+  /** Adds a call. One that is continued takes the place of a lost call with this id. */
   add(call: Call): void {
     if (call.origin.isContinued) {
       const replaced = this.#calls.get(call.id);
@@ -267,13 +265,17 @@ export class CallRegistry<Call extends RegisteredCall> {
     if (!this.#holds(call)) return;
     this.#count(call, 'none');
     this.#calls.delete(call.id);
+    const { isContinued } = call.origin;
     if (canContinue(call.state)) {
       this.#left.add(call.id);
-      this.unclaim(call.id);
+      this.#ended.delete(call.id);
+      if (isContinued) this.giveUpHome(call.id);
       return;
     }
-    this.#claims.delete(call.id);
-    if (call.origin.isContinued) this.#ended.add(call.id);
+    if (!isContinued) return;
+    this.#ended.add(call.id);
+    // Whoever comes with an earlier pointer elsewhere is sent here, where it is known that the call has ended.
+    this.#options.ownership?.letGo(homeBornWith(call.id));
   }
 
   /** @returns true if the call was here, has ended, and was not left for others */
@@ -282,25 +284,9 @@ export class CallRegistry<Call extends RegisteredCall> {
     return owner.instance === this.#options.instance && !this.#left.has(callId);
   }
 
-  /** Notes that this process holds the call in the shared store. */
-  claimed(id: CallId, fencingToken: number): void {
-    this.#claims.set(id, fencingToken);
-  }
-
-  /** Gives up the claim, so that other replicas can continue the call. */
-  unclaim(id: CallId): void {
-    const fencingToken = this.#claims.get(id);
-    this.#claims.delete(id);
-    this.#ended.delete(id);
-    if (fencingToken !== undefined)
-      this.#options.directory?.release(id, fencingToken).catch(() => {});
-  }
-
-  /** @returns false if another replica holds the call. A store that cannot be asked does not say that. */
-  async isOurs(id: CallId): Promise<boolean> {
-    const { directory, instance } = this.#options;
-    const holder = (await directory?.holderOf(id).catch(() => null)) ?? null;
-    return holder === null || holder.owner.instance === instance;
+  /** Gives up the home that was born with a call, if this process has claimed it: others can go on with the call. */
+  giveUpHome(id: CallId): void {
+    this.#options.ownership?.giveUp(homeBornWith(id), true);
   }
 
   #holds(call: Call): boolean {

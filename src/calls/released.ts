@@ -29,10 +29,6 @@ export class ReleasedCalls {
     return this.#calls.size;
   }
 
-  has(id: CallId): boolean {
-    return this.#calls.has(id);
-  }
-
   /**
    * @param principalKey whose call counts; `null` for a call of a task, which has limits of its own
    * @param ttlMs for how long the call waits for its client, in ms

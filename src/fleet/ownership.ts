@@ -30,6 +30,7 @@ const LAST_RETRY_MS = 8_000;
 export class Ownership implements HomeOwnership {
   readonly #store: Store;
   readonly #clock: Clock;
+  readonly #instance: string;
   readonly #owned = new Map<HomeId, Owned>();
   readonly #claiming = new Map<HomeId, Promise<HomeClaim>>();
   /** The homes to claim again. */
@@ -41,9 +42,11 @@ export class Ownership implements HomeOwnership {
   #waiting = new Closing();
   #renewal: Timer | null = null;
 
-  constructor(store: Store, clock: Clock) {
+  /** @param instance the instance id of this process */
+  constructor(store: Store, clock: Clock, instance: string) {
     this.#store = store;
     this.#clock = clock;
+    this.#instance = instance;
   }
 
   isHere(id: HomeId): boolean {
@@ -55,7 +58,11 @@ export class Ownership implements HomeOwnership {
   }
 
   stillHere(id: HomeId): Promise<boolean> | null {
-    return this.isConfirmed(id) ? null : this.askStore(id);
+    if (this.isHere(id)) return this.isConfirmed(id) ? null : this.askStore(id);
+    return this.#store.holderOf(id).then(
+      (holder) => holder === null || holder.owner.instance === this.#instance,
+      () => true,
+    );
   }
 
   askStore(id: HomeId): Promise<boolean> | null {
@@ -112,7 +119,11 @@ export class Ownership implements HomeOwnership {
   async #claim(id: HomeId, listener: OwnershipListener): Promise<HomeClaim> {
     await this.#requireComplete(id);
     const { term } = this.#store;
-    const claim = await this.#store.claim(id, CLAIM_MS);
+    const claim = await this.#store.claim(id, CLAIM_MS).catch((error: unknown) => {
+      // If only the reply was lost, no other process could take the home.
+      if (!this.isHere(id)) void this.#store.release(id, null).catch(() => {});
+      throw error;
+    });
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
     const { fencingToken } = claim;
     const kept = await this.#store.read(id, 'session').catch((error: unknown) => {

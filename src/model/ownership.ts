@@ -23,7 +23,7 @@ export interface HomeOwnership {
   isConfirmed(id: HomeId): boolean;
   /**
    * Finds out whether a home is still here, if another process can have taken it over meanwhile: a process that hung does not know.
-   * While the store cannot be reached, it is.
+   * One that was not claimed here is until another process claims it. While the store cannot be reached, it is.
    * @returns `null` at once if nothing has to be found out
    */
   stillHere(id: HomeId): Promise<boolean> | null;

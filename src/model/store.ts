@@ -6,11 +6,11 @@
 import type { CallId, GreetingId, HomeId, TaskKey } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
-/** What one process has at a time: a call, a task, or the home of a caller. */
-export type Claimable = CallId | HomeId | TaskKey;
+/** What one process has at a time: a home, or a task. */
+export type Claimable = HomeId | TaskKey;
 
 /** What bytes are kept for. */
-export type Keepable = Claimable | GreetingId;
+export type Keepable = Claimable | CallId | GreetingId;
 
 /** What the bytes are. */
 export type Part = 'session' | 'task' | 'outcome' | 'greeting';

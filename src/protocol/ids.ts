@@ -6,7 +6,7 @@ type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
 
 /** Our id of one call over all its rounds: 128 random bits, base64url. */
 export type CallId = Branded<string, 'CallId'>;
-/** Our id of the home of one caller on one route: a digest, equal in all replicas. */
+/** Our id of a home: a digest of its caller and route, equal in all replicas, or the id of the one call that is in it. */
 export type HomeId = Branded<string, 'HomeId'>;
 /** Our id of one task, from which the id that clients see is sealed: 128 random bits, base64url. */
 export type TaskKey = Branded<string, 'TaskKey'>;
@@ -27,6 +27,8 @@ export type InputKey = Branded<string, 'InputKey'>;
 
 export const callId = (value: string): CallId => value as CallId;
 export const homeId = (value: string): HomeId => value as HomeId;
+/** The home of a call whose caller has none that is claimed: it is claimed only when another process goes on with the call. */
+export const homeBornWith = (call: CallId): HomeId => homeId(call);
 export const greetingId = (value: string): GreetingId => value as GreetingId;
 export const taskKey = (value: string): TaskKey => value as TaskKey;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>

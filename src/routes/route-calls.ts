@@ -52,6 +52,7 @@ export function callsOptions(
     replica: shared.replica.owner,
     relay,
     directory: shared.replica.directory,
+    ownership: shared.replica.ownership,
     audience: seal.audience,
     limits: limitsOf(config),
     longestCallMs: longestCallMs(config),

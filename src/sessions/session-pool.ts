@@ -89,13 +89,19 @@ export class SessionPool {
   }
 
   /** The same for the home that a pointer names. @throws DirectoryUnavailable */
-  async holderOfHome(owner: SessionOwner, key: string | undefined): Promise<PointerOwner | null> {
+  async holderOfHome(owner: SessionOwner, key: string): Promise<PointerOwner | null> {
     return this.#holderOf(owner, this.#sharing.homeNamed(key));
   }
 
+  /** Whether processes claim the home that a pointer names. If not, each of its calls is in a home of its own. */
+  claims(key: string): boolean {
+    const isClaimed = this.#placement !== null && !this.#upstream.detector.broadcasts;
+    return isClaimed && this.#sharing.homeNamed(key) !== null;
+  }
+
   /** Whether this process has claimed the home that a pointer names. */
-  hasHome(key: string | undefined): boolean {
-    return key !== undefined && this.#placement?.isHere(key) === true;
+  hasHome(key: string): boolean {
+    return this.#placement?.isHere(key) === true;
   }
 
   /** Resolves to true if the home of an owner is here, also for one that nobody has had so far. Never rejects. */

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../lib/clock.ts';
 import type { Directory } from '../../model/store.ts';
+import type { HomeOwnership } from '../../model/ownership.ts';
 import type {
   CallReply,
   EdgeRequest,
@@ -43,6 +44,8 @@ export interface CallServices {
   readonly othersCanOpenPointers: boolean;
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
+  /** `null` if no store says which homes are here. */
+  readonly ownership: HomeOwnership | null;
   readonly limits: CallLimits;
   /** The longest life of a call, or of the task that waits for it, in ms. */
   readonly longestCallMs: number;

@@ -4,7 +4,7 @@
  */
 import { inBackground } from '../../lib/background.ts';
 import type { Timer } from '../../lib/clock.ts';
-import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
+import { homeBornWith, type InputKey, type ServerRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerTask } from '../../protocol/task.ts';
@@ -316,6 +316,16 @@ export class Exchange {
     this.#work = null;
   }
 
+  /**
+   * Finds out whether this process still decides about the call: one that hung does not know that another process has taken
+   * over the home, and resumed the call in it.
+   */
+  async isOurs(): Promise<boolean> {
+    const { id, isResumable, services } = this.#call;
+    if (isResumable && (await this.#lease?.stillHere()) === false) return false;
+    return (await services.ownership?.stillHere(homeBornWith(id))) !== false;
+  }
+
   #isWanted(listener: CallListener): boolean {
     return this.#listener === listener && !isOver(this.#call.state);
   }
@@ -334,7 +344,7 @@ export class Exchange {
     const call = this.#call;
     const { questions } = this;
     const { headers } = call.request.caller;
-    if (await call.services.registry.isOurs(call.id)) {
+    if (await this.isOurs()) {
       const { state } = call;
       const isStopped = isOver(state) && state.end.type === 'stopped';
       const who = isStopped ? 'operator' : 'client';

@@ -331,7 +331,7 @@ function receivePostFailure(
  * of a call takes it from its earlier readers.
  */
 async function leaveIfNotOurs(call: CallData): Promise<void> {
-  if (!(await call.services.registry.isOurs(call.id))) call.dispatch({ type: 'takenOver' });
+  if (!(await call.exchange.isOurs())) call.dispatch({ type: 'takenOver' });
 }
 
 /**

@@ -1,6 +1,7 @@
 /** How a call is put to its server: as a request of the session, as a tool call that can become a task, or where another replica left it. */
 import { timeLeftMs, type Clock } from '../../lib/clock.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
+import type { HomeOwnership } from '../../model/ownership.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import { withContext, type Attributes, type Span } from '../../ops/tracing.ts';
 import type { CallId, ServerRequestId } from '../../protocol/ids.ts';
@@ -28,10 +29,12 @@ export interface ExchangingCall {
   /** The newest request of the client, whose credentials count. */
   readonly request: EdgeRequest;
   readonly state: CallState;
+  /** Whether another process can resume the call with its last pointer. */
+  readonly isResumable: boolean;
   readonly dispatch: (event: CallEvent) => void;
   readonly services: {
     readonly pool: SessionPool;
-    readonly registry: { isOurs(id: CallId): Promise<boolean> };
+    readonly ownership: HomeOwnership | null;
     readonly limits: Pick<CallLimits, 'cancelGraceMs'>;
     readonly peer: Attributes;
     readonly demandsTask: (request: EdgeRequest) => Promise<boolean>;

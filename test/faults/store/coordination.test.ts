@@ -52,7 +52,8 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
       ['relay', 'reattach'],
       ['Ada', 'Eve', 'Zoe'],
     ]);
-    expect(await claimsOfCalls(promoted)).toHaveLength(1);
+    // One claim has decided who goes on with the call: that of its home.
+    expect(await promoted.keys('mrtr:*:claim')).toHaveLength(1);
   });
 
   test(
@@ -62,7 +63,7 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const { nodes, config } = await redisCluster();
-      const [one, other, third] = await replicas(legacy, 3, { config });
+      const [one, other, third] = await replicas(legacy, 3, { config, route: WITHOUT_HOMES });
       const names = Array.from({ length: 16 }, (_, index) => `caller ${index}`);
       const asked = await Promise.all(names.map(() => callTool(one.url, 'greet')));
       await one.kill();
@@ -85,7 +86,7 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
   );
 });
 
-/** The claims of calls: homes have some, too. */
+/** The claims of calls that are in homes of their own. Homes of callers have some, too. */
 async function claimsOfCalls(client: Pick<Redis, 'keys'>): Promise<string[]> {
   return (await client.keys('mrtr:*:claim')).filter((key) => !key.includes('{home:'));
 }
@@ -140,8 +141,11 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
     const made = (await store.get(claim)) ?? '{}';
     // Its signs of life get through as well, though it does not know.
     const { instance } = JSON.parse(made).owner;
-    await store.set(`mrtr:fault-tests:{${instance}}:lease`, 'alive', 'PX', 60_000);
+    const signs = setInterval(() => {
+      void store.set(`mrtr:fault-tests:{${instance}}:lease`, 'alive', 'PX', 5_000);
+    }, 500);
     const refused = await callTool(third.url, 'greet', answers);
+    clearInterval(signs);
     expect(reasonOf(refused)).toBe('coordination_unavailable');
     way.watch(() => {});
     way.mend();

@@ -219,7 +219,9 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const { url } = await redisServer();
-    const [one, other] = await replicas(legacy, 2, { redis: url });
+    // Each call is claimed by its own id.
+    const route = { sessions: { concurrency: 'separate' } };
+    const [one, other] = await replicas(legacy, 2, { redis: url, route });
     const asked: Exchanged[] = [];
     for (const _value of garbage) asked.push(await callTool(one.url, 'greet'));
     await one.written('call.parked');

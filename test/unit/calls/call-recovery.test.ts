@@ -1,6 +1,7 @@
 /** How retries of one call that nobody holds resume it at one replica: one after the other. */
 import { expect, test } from 'vitest';
-import type { Directory } from '../../../src/model/store.ts';
+import { Ownership } from '../../../src/fleet/ownership.ts';
+import type { Store } from '../../../src/model/store.ts';
 import { COORDINATION_UNAVAILABLE, STOPPING_FOR_RETRY } from '../../../src/model/failures.ts';
 import { callId } from '../../../src/protocol/ids.ts';
 import type { Sealer } from '../../../src/seal/seal.ts';
@@ -13,13 +14,16 @@ import {
   waitingClient,
 } from '../../fixtures/calls-testbed.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { POINTER, POINTER_TO_ASKED } from '../../fixtures/pointers-of-dead-replicas.ts';
 
 /** A replica whose store answers when the test says so, and what it asked of store and server, in order. */
 function replicaWithStore() {
   const grants: (() => void)[] = [];
   const requests: (() => void)[] = [];
-  const directory: Partial<Directory> = {
+  const store: Partial<Store> = {
+    ...{ up: true, term: 1 },
+    requireComplete: async () => {},
     claim: async () => {
       server.did.push('claim');
       requests.shift()?.();
@@ -28,10 +32,9 @@ function replicaWithStore() {
     },
     release: async () => void server.did.push('unclaim'),
     read: async () => null,
-    end: async () => 'kept',
   };
   const { calls, server } = callsTestbed({
-    directory: directory as Directory,
+    ownership: new Ownership(store as Store, new ManualClock(), 'here'),
     sealer: { seal: () => 'pointer', open: () => POINTER },
   });
   const retry = () => {

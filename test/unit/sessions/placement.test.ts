@@ -21,7 +21,7 @@ function processes() {
       setImmediate(() => void replied.then((reply) => store.receive(request, reply)));
     });
     const hasSuccessor = true;
-    const ownership = new Ownership(store, clock);
+    const ownership = new Ownership(store, clock, instance);
     const options = { ownership, ring, audience: 'fleet', route: 'mcp', hasSuccessor, clock };
     return { store, placement: () => new HomePlacement(options) };
   };

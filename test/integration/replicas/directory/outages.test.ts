@@ -9,7 +9,7 @@ import {
   commands,
   HEAL,
   makeReplica,
-  newCall,
+  newHome,
   RENEW_EVERY_MS,
   single,
   spy,
@@ -25,7 +25,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const { directory, instance } = await startReplica(single(server));
       const changes: boolean[] = [];
       directory.onChange((up) => changes.push(up));
-      const call = newCall();
+      const call = newHome();
       await directory.claim(call, TTL_MS);
 
       await server.kill();
@@ -80,7 +80,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(restored).not.toHaveBeenCalled();
       await redis.restart();
       await expect.poll(() => restored.mock.calls.length, HEAL).toBe(1);
-      await directory.claim(newCall(), TTL_MS);
+      await directory.claim(newHome(), TTL_MS);
       expect(restored).toHaveBeenCalledOnce();
     });
 
@@ -111,7 +111,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       // It comes back empty, as after a failover that took longer than a lease.
       await server.restart();
       await expect.poll(() => directory.up, HEAL).toBe(true);
-      const call = newCall();
+      const call = newHome();
       const claim = '{"fencingToken":1,"owner":{"id":"slow","instance":"slow"}}';
       await spy(server).set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
       await expect(directory.isAlive('slow')).rejects.toMatchObject({ failure: 'incomplete' });
@@ -155,7 +155,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const clock = new ManualClock();
       const { directory } = await startReplica(single(server), 'a', { clock });
       const redis = spy(server);
-      const call = newCall();
+      const call = newHome();
       server.pause();
       // The command is in the server's socket when the client gives up.
       await expect(directory.claim(call, TTL_MS)).rejects.toBeInstanceOf(DirectoryUnavailable);
@@ -173,7 +173,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const clock = new ManualClock();
       const a = await startReplica(single(server), 'a', { clock });
       const b = await startReplica(single(server), 'b', { clock: new ManualClock() });
-      const [own, other] = [newCall(), newCall()];
+      const [own, other] = [newHome(), newHome()];
       await b.directory.claim(other, TTL_MS);
       server.pause();
       const claims = [own, other].map((call) => a.directory.claim(call, TTL_MS));
@@ -193,7 +193,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('that breaks the connection fails what was under way, which is not sent again', async () => {
       const server = await startServer();
       const { directory } = await startReplica(single(server), 'a', { clock: new ManualClock() });
-      const call = newCall();
+      const call = newHome();
       server.pause();
       const kept = directory.end(call, 'outcome', Buffer.of(1), TTL_MS);
       const failed = expect(kept).rejects.toBeInstanceOf(DirectoryUnavailable);
@@ -209,7 +209,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const redis = spy(server);
       await redis.config('SET', 'min-replicas-to-write', '1');
       await expect.poll(() => directory.up, HEAL).toBe(false);
-      await expect(directory.claim(newCall(), TTL_MS)).rejects.toMatchObject({ failure: 'store' });
+      await expect(directory.claim(newHome(), TTL_MS)).rejects.toMatchObject({ failure: 'store' });
       await redis.config('SET', 'min-replicas-to-write', '0');
       await expect.poll(() => directory.up, HEAL).toBe(true);
     });

@@ -7,7 +7,7 @@ import {
   commands,
   HEAL,
   holding,
-  newCall,
+  newHome,
   single,
   spy,
   startReplica,
@@ -26,7 +26,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('of two replicas that claim a call at once, exactly one gets it', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b');
-      const calls = Array.from({ length: 20 }, newCall);
+      const calls = Array.from({ length: 20 }, newHome);
       const races = await Promise.all(
         calls.map((call) =>
           Promise.all([a, b].map(({ directory }) => directory.claim(call, TTL_MS))),
@@ -35,7 +35,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       for (const [i, race] of races.entries()) {
         const winner = race.findIndex((claim) => claim.type === 'claimed');
         expect(race[winner]).toEqual({ type: 'claimed', fencingToken: 1 });
-        const holder = await a.directory.holderOf(calls[i] ?? newCall());
+        const holder = await a.directory.holderOf(calls[i] ?? newHome());
         expect(holder?.owner.instance).toBe([a, b][winner]?.instance);
         expect(race[1 - winner]).toEqual({
           type: 'held',
@@ -47,7 +47,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('claiming what is ours renews it under the same fencing token', async () => {
       const { directory, instance } = await startReplica(single(server));
       const redis = spy(server);
-      const call = newCall();
+      const call = newHome();
       await directory.claim(call, 1000);
       expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
       expect(await redis.pttl(`mrtr:fleet:{${call}}:claim`)).toBeGreaterThan(1000);
@@ -56,7 +56,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
 
     test('nobody holds a call that was never claimed, or was released', async () => {
       const { directory } = await startReplica(single(server));
-      const call = newCall();
+      const call = newHome();
       expect(await directory.holderOf(call)).toBeNull();
       await directory.claim(call, TTL_MS);
       await directory.release(call, 1);
@@ -65,7 +65,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
 
     test('a claim that could not be released while the store was unreachable is released when it is back', async () => {
       const a = await startReplica(single(server), 'a');
-      const [released, claimedAgain] = [newCall(), newCall()];
+      const [released, claimedAgain] = [newHome(), newHome()];
       for (const call of [released, claimedAgain]) await a.directory.claim(call, TTL_MS);
       server.pause();
       await expect.poll(() => a.directory.up, HEAL).toBe(false);
@@ -84,7 +84,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const store = await startServer();
       const a = await startReplica(single(store), 'a', { clock });
       const redis = spy(store);
-      const call = newCall();
+      const call = newHome();
       await a.directory.claim(call, TTL_MS);
       await redis.config('SET', 'min-replicas-to-write', '1');
       await expect(a.directory.release(call, 1)).rejects.toThrow(DirectoryUnavailable);
@@ -99,7 +99,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('a call that is claimed after its release gets a higher fencing token', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b');
-      const call = newCall();
+      const call = newHome();
       await a.directory.claim(call, TTL_MS);
       await a.directory.release(call, 1);
       expect(await b.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 2 });
@@ -112,7 +112,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
         leaseMs: 1000,
       });
       const b = await startReplica(single(server), 'b');
-      const call = newCall();
+      const call = newHome();
       expect(await stuck.directory.claim(call, TTL_MS)).toEqual({
         type: 'claimed',
         fencingToken: 1,
@@ -137,7 +137,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const others = await Promise.all(
         ['b', 'c', 'd'].map((id) => startReplica(single(server), id)),
       );
-      const calls = Array.from({ length: 20 }, newCall);
+      const calls = Array.from({ length: 20 }, newHome);
       for (const call of calls) await dead.directory.claim(call, TTL_MS);
       await dead.directory.close();
       for (const call of calls) {
@@ -186,7 +186,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const heard: boolean[] = [];
       directory.onChange((up) => heard.push(up));
       const redis = spy(server);
-      const call = newCall();
+      const call = newHome();
       for (const kind of ['claim', 'token', 'outcome']) {
         await redis.rpush(`mrtr:fleet:{${call}}:${kind}`, 'garbage');
       }
@@ -198,7 +198,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await redis.set(`mrtr:fleet:{${call}}:token`, 'garbage');
       await redis.del(`mrtr:fleet:{${call}}:claim`);
       await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject(data);
-      expect(await directory.claim(newCall(), TTL_MS)).toMatchObject({ type: 'claimed' });
+      expect(await directory.claim(newHome(), TTL_MS)).toMatchObject({ type: 'claimed' });
       expect([directory.up, heard]).toEqual([true, []]);
       await redis.rpush('mrtr:fleet:{odd}:lease', 'garbage');
       expect(await directory.replicas()).not.toEqual([]);
@@ -207,7 +207,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('an outcome comes back byte for byte, from any replica', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b');
-      const call = newCall();
+      const call = newHome();
       const sealed = Uint8Array.from({ length: 256 }, (_, i) => i);
       expect(await b.directory.read(call, 'outcome')).toBeNull();
       await a.directory.end(call, 'outcome', sealed, TTL_MS);
@@ -219,7 +219,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('fleets that share a store do not see each other', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b', { audience: 'other}{fleet' });
-      const call = newCall();
+      const call = newHome();
       await a.directory.claim(call, TTL_MS);
       expect(await b.directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
       expect(await b.directory.isAlive(a.instance)).toBe(false);
@@ -241,7 +241,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const found = (await b.directory.replicas()).map(({ address }) => address);
       expect(found.toSorted()).toEqual(['10.0.0.1:1', '10.0.0.1:2']);
       for (const instance of ['x', 'y']) {
-        const call = newCall();
+        const call = newHome();
         const claim = JSON.stringify({ fencingToken: 1, owner: { id: 'x', instance } });
         await redis.set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
         const held = await b.directory.claim(call, TTL_MS);
@@ -253,7 +253,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const { directory } = await startReplica(single(server));
       const redis = spy(server);
       for (const odd of ['', 'x', '{}', '{"fencingToken":0,"owner":{"id":"b","instance":"b"}}']) {
-        const call = newCall();
+        const call = newHome();
         await redis.set(`mrtr:fleet:{${call}}:claim`, odd, 'PX', TTL_MS);
         await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'data' });
         await expect(directory.holderOf(call)).rejects.toMatchObject({ failure: 'data' });
@@ -266,7 +266,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     const a = await startReplica(single(server), 'a');
     const b = await startReplica(single(server), 'b');
     const dead = await startReplica(single(server), 'dead');
-    const [claimed, renewed, released, takenOver] = [newCall(), newCall(), newCall(), newCall()];
+    const [claimed, renewed, released, takenOver] = [newHome(), newHome(), newHome(), newHome()];
     await a.directory.claim(claimed, TTL_MS);
     await a.directory.claim(renewed, TTL_MS);
     await a.directory.claim(renewed, TTL_MS);

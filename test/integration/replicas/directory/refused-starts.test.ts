@@ -6,7 +6,7 @@ import type { RedisOptions } from '../../../../src/fleet/redis/options.ts';
 import { freePort } from '../../../fixtures/processes.ts';
 import {
   makeReplica,
-  newCall,
+  newHome,
   single,
   startReplica,
   startServer,
@@ -85,7 +85,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       });
       const url = withPassword(server.url, SECRET, 'gateway');
       const { directory } = await startReplica({ ...single(server), url });
-      expect(await directory.claim(newCall(), TTL_MS)).toMatchObject({ type: 'claimed' });
+      expect(await directory.claim(newHome(), TTL_MS)).toMatchObject({ type: 'claimed' });
     });
   });
 

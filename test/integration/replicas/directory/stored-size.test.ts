@@ -3,15 +3,11 @@
  * @module-tag redis
  * @module-tag long
  */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sealOutcome } from '../../../../src/calls/sealed-outcome.ts';
-import {
-  newCall,
-  single,
-  startReplica,
-  startServer,
-} from '../../../fixtures/redis/directory-testbed.ts';
+import { callId, homeBornWith } from '../../../../src/protocol/ids.ts';
+import { single, startReplica, startServer } from '../../../fixtures/redis/directory-testbed.ts';
 import { overseer } from '../../../fixtures/redis/redis-topologies.ts';
 
 test('what the store holds of ten thousand calls is little more than their outcomes, and expires by itself', async () => {
@@ -21,10 +17,10 @@ test('what the store holds of ten thousand calls is little more than their outco
   const retry = { round: 1, answersDigest: 'd'.repeat(43), reply: answer };
   let sealedBytes = 0;
   const keep = async () => {
-    const call = newCall();
+    const call = callId(randomUUID());
     const sealed = sealOutcome(randomBytes(32), call, retry);
     sealedBytes = sealed.byteLength;
-    await directory.claim(call, 60_000);
+    await directory.claim(homeBornWith(call), 60_000);
     await directory.end(call, 'outcome', sealed, 60_000);
   };
   for (let left = 10_000; left > 0; left -= 500)

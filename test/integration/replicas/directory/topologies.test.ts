@@ -17,7 +17,7 @@ import {
   HEAL,
   holding,
   makeReplica,
-  newCall,
+  newHome,
   single,
   spy,
   startReplica,
@@ -54,7 +54,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('a server and a replica that show the right certificates work together', async () => {
       const key = await readFile(certificate.keyFile, 'utf8');
       const { directory } = await startReplica({ ...single(server), tls: { ca, cert: ca, key } });
-      expect(await directory.claim(newCall(), TTL_MS)).toMatchObject({ type: 'claimed' });
+      expect(await directory.claim(newHome(), TTL_MS)).toMatchObject({ type: 'claimed' });
     });
 
     test('a certificate of an unknown authority is refused', async () => {
@@ -93,7 +93,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('calls are claimed, fenced, taken over and released; outcomes kept', async () => {
       const a = await startReplica(options, 'a');
       const b = await startReplica(options, 'b');
-      const call = newCall();
+      const call = newHome();
       expect(await a.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
       expect(await b.directory.claim(call, TTL_MS)).toMatchObject({ type: 'held' });
       await a.directory.close();
@@ -122,7 +122,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const { directory, instance } = await startReplica(options);
       await server.kill();
       await expect.poll(() => directory.up, HEAL).toBe(false);
-      await expect(directory.claim(newCall(), TTL_MS)).rejects.toBeInstanceOf(DirectoryUnavailable);
+      await expect(directory.claim(newHome(), TTL_MS)).rejects.toBeInstanceOf(DirectoryUnavailable);
       await server.restart();
       await expect.poll(() => directory.up, HEAL).toBe(true);
       expect(await directory.isAlive(instance)).toBe(true);
@@ -141,10 +141,10 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
         nodes: [{ host: '127.0.0.1', port: sentinel.port }],
       };
       const { directory } = await startReplica(options);
-      expect(await directory.claim(newCall(), TTL_MS)).toMatchObject({ type: 'claimed' });
+      expect(await directory.claim(newHome(), TTL_MS)).toMatchObject({ type: 'claimed' });
       await master.kill();
       await expect.poll(() => directory.up, HEAL).toBe(false);
-      await expect(directory.claim(newCall(), TTL_MS)).rejects.toBeInstanceOf(DirectoryUnavailable);
+      await expect(directory.claim(newHome(), TTL_MS)).rejects.toBeInstanceOf(DirectoryUnavailable);
       await master.restart();
       await expect.poll(() => directory.up, HEAL).toBe(true);
     });
@@ -167,7 +167,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const leased = () => promoted.exists(`mrtr:fleet:{${instance}}:lease`);
       await expect.poll(leased, HEAL).toBe(1);
       await expect.poll(() => directory.up, HEAL).toBe(true);
-      const call = newCall();
+      const call = newHome();
       expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });
       expect(await promoted.exists(`mrtr:fleet:{${call}}:claim`)).toBe(1);
     });
