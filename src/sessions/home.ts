@@ -45,6 +45,8 @@ export class Home {
   readonly #sessions: HomeSessions;
   /** Requests that wait in the queue or for a session. */
   #pending = 0;
+  /** Whether the home was claimed for a request that has not come yet. */
+  #isExpected = false;
   #idleSinceMs = 0;
   #idleTimer: Timer | null = null;
 
@@ -145,6 +147,15 @@ export class Home {
     return this.#sessions.point;
   }
 
+  /** The home was claimed for a request that is about to come. If none does, it ends as one that is idle, and its claim with it. */
+  expect(): void {
+    const { clock, idleTimeoutMs } = this.#options;
+    if (this.isUsed) return;
+    this.#isExpected = true;
+    this.#idleSinceMs = clock.elapsed();
+    this.#idleTimer ??= clock.setTimer(idleTimeoutMs, () => this.#expire());
+  }
+
   /** Goes on with the session that the home had in another process, unless there is one here. */
   inherit(point: KeptSession, hasUnknownCalls: boolean): void {
     if (!this.#sessions.lacksSession) return;
@@ -170,6 +181,7 @@ export class Home {
 
   /** Another process has the home: what uses its sessions here can finish, and hears nothing that belongs to no call. */
   lost(): void {
+    this.#isExpected = false;
     this.#sessions.lost();
     this.#checkIdle();
   }
@@ -218,6 +230,7 @@ export class Home {
 
   async #whilePending<Lent>(lend: () => Promise<Lent>): Promise<Lent> {
     this.#pending += 1;
+    this.#isExpected = false;
     try {
       return await lend();
     } finally {
@@ -291,6 +304,7 @@ export class Home {
 
   #use(entry: HomeSession): HomeSession {
     entry.users += 1;
+    this.#isExpected = false;
     if (entry.users === 1) {
       entry.permit.used();
       entry.session.keepAlive(false, this);
@@ -310,7 +324,7 @@ export class Home {
   #checkIdle(): void {
     const { upstream, clock, isRetired } = this.#options;
     const entry = this.#sessions.current;
-    if (this.isUsed) return;
+    if (this.isUsed || this.#isExpected) return;
     const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, permit } = this.#sessions;
     if (isClosed || isHandedOver || isRetired() || upstream.detector.broadcasts) {
       return this.#empty();
@@ -331,6 +345,7 @@ export class Home {
     this.#idleTimer = null;
     const { clock, idleTimeoutMs } = this.#options;
     if (this.isUsed) return;
+    this.#isExpected = false;
     const idleForMs = this.#idleSinceMs + idleTimeoutMs - clock.elapsed();
     const leftMs = Math.max(idleForMs, this.#sessions.leftForMs);
     if (leftMs <= 0) return this.#empty();

@@ -18,7 +18,7 @@ import {
 import { Sharing, type HomeName, type SessionOwner } from './session-owner.ts';
 import { elsewhere, type HomePlacement, type HomePoint } from './placement.ts';
 import type { SessionPoolOptions } from './pool-options.ts';
-import { onlyForCalls, Permits } from './permits.ts';
+import { onlyForCalls, openInPermit, Permits } from './permits.ts';
 import { OwnHomes, type HomeSetup } from './own-homes.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
 
@@ -76,7 +76,7 @@ export class SessionPool {
 
   /** Sessions that are open now. */
   get size(): number {
-    return this.#permits.size + this.#single.size;
+    return this.#permits.size;
   }
 
   /**
@@ -297,6 +297,8 @@ export class SessionPool {
   ): Promise<PointerOwner | null> {
     const claim = await placement.claim(home.key);
     if (claim.type === 'elsewhere') return claim.holder;
+    // The claim ends with the home, also if the request that waits for it does not use it; or with this process, if that stops.
+    if (!this.#isStopping) this.#homeOf(owner, home).expect();
     // It got a session before it could be claimed, while the store was unreachable.
     const own = this.#homes.get(home.key)?.point ?? null;
     if (own !== null) placement.keep(home.key, own);
@@ -323,7 +325,8 @@ export class SessionPool {
   }
 
   #wanted(owner: SessionOwner): SessionRequirement {
-    const open = () => this.#upstream.openSession(owner);
+    const open = () =>
+      openInPermit(this.#setup(owner), null, () => this.#upstream.openSession(owner));
     return { key: this.#sharing.key(owner), headers: owner.headers, open };
   }
 

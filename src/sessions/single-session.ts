@@ -9,7 +9,7 @@ import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import type { SharedLease } from './lease.ts';
 import { UseCount } from './use-count.ts';
-import { busy, type QueueLimits } from './permits.ts';
+import { busy, type PermittedSession, type QueueLimits } from './permits.ts';
 
 export interface SingleSessionOptions {
   readonly idleTimeoutMs: number;
@@ -22,12 +22,11 @@ export interface SessionRequirement {
   /** Equal for callers that may use the same session. */
   readonly key: string;
   readonly headers: CallerHeaders;
-  readonly open: () => Promise<Session>;
+  readonly open: () => Promise<PermittedSession>;
 }
 
-interface OpenSession {
+interface OpenSession extends PermittedSession {
   readonly key: string;
-  readonly session: Session;
   readonly uses: UseCount;
 }
 
@@ -58,10 +57,6 @@ export class SingleSession {
     this.#clock = clock;
   }
 
-  get size(): number {
-    return this.#current === null ? 0 : 1;
-  }
-
   /**
    * Waits until no call has the session, and lends it to this one. A session of another caller is closed first.
    * @param before what has to end before the first call begins. It is waited for as long as for the session
@@ -78,14 +73,14 @@ export class SingleSession {
     try {
       await this.#waitFor(before(), untilMs);
       if (!isWanted()) throw clientLeft();
-      const { session } = await this.#change(() => this.#sessionFor(wanted));
-      const current = this.#current;
-      const giveBack = current?.session === session ? current.uses.use() : () => {};
+      const lent = await this.#change(() => this.#sessionFor(wanted));
+      const giveBack = this.#use(lent);
+      const { session } = lent;
       return {
         session,
         end: (keep) => {
           giveBack();
-          if (!keep || session.dead) this.#drop(session);
+          if (!keep || session.dead) this.#drop(lent);
           this.#next();
         },
       };
@@ -102,14 +97,11 @@ export class SingleSession {
       if (current !== null && !current.session.dead) return current;
       return this.#replace(wanted);
     });
-    return { session: current.session, giveBack: current.uses.use() };
+    return { session: current.session, giveBack: this.#use(current) };
   }
 
   async close(): Promise<void> {
-    const current = this.#current;
-    this.#current = null;
-    current?.uses.stop();
-    await current?.session.close();
+    if (this.#current !== null) await this.#end(this.#current);
   }
 
   #waitUntilFree(isWanted: () => boolean): Promise<void> | void {
@@ -173,18 +165,33 @@ export class SingleSession {
 
   async #replace({ key, open }: SessionRequirement): Promise<OpenSession> {
     await this.close();
-    const session = await open();
-    const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => this.#drop(session));
-    this.#current = { key, session, uses };
-    return this.#current;
+    const opened = await open();
+    const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => this.#drop(current));
+    const current: OpenSession = { ...opened, key, uses };
+    this.#current = current;
+    return current;
   }
 
-  #drop(session: Session): void {
-    if (this.#current?.session === session) {
-      this.#current.uses.stop();
-      this.#current = null;
-    }
-    inBackground(session.close());
+  #use(lent: OpenSession): () => void {
+    if (lent !== this.#current) return () => {};
+    const { permit, uses } = lent;
+    const end = uses.use();
+    permit.used();
+    return () => {
+      end();
+      if (!uses.inUse && lent === this.#current) permit.idle(() => this.#drop(lent));
+    };
+  }
+
+  #drop(dropped: OpenSession): void {
+    inBackground(this.#end(dropped));
+  }
+
+  #end(ended: OpenSession): Promise<void> {
+    const { session, permit, uses } = ended;
+    if (this.#current === ended) this.#current = null;
+    uses.stop();
+    return session.close().finally(() => permit.free());
   }
 }
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { SingleSession } from '../../../src/sessions/single-session.ts';
+import type { Permit } from '../../../src/sessions/permits.ts';
 import type { Session } from '../../../src/upstream/session/session.ts';
 import { settled } from '../../fixtures/calls-testbed.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
@@ -16,14 +17,20 @@ function queue() {
     clock,
   );
   const session = { dead: false, ready: async () => true, close: async () => {} };
+  let makeRoom: (() => void) | null = null;
+  const permit: Permit = {
+    idle: (end) => void (makeRoom = end),
+    used: () => void (makeRoom = null),
+    free: () => {},
+  };
   const take = (key: string, isWanted = () => true, before = async () => {}) => {
     const open = async () => {
       opened += 1;
-      return session as unknown as Session;
+      return { session: session as unknown as Session, permit };
     };
     return single.lease({ key, headers: {}, open }, before, isWanted);
   };
-  return { take, clock, opened: () => opened };
+  return { take, clock, opened: () => opened, makeRoom: () => makeRoom };
 }
 
 test('a call that waits for a server that broadcasts leaves its place to others when its client left', async () => {
@@ -102,4 +109,15 @@ test('a call whose client leaves while it waits for the calls of before gets no 
   parked.resolve();
   await expect(left).rejects.toMatchObject({ code: 'upstream_busy' });
   expect(opened()).toBe(0);
+});
+
+// Rule sessions-13.
+test('the session of a server that broadcasts makes room while nobody uses it', async () => {
+  const { take, opened, makeRoom } = queue();
+  const running = await take('ada');
+  expect(makeRoom()).toBeNull();
+  running.end(true);
+  makeRoom()?.();
+  await take('ada');
+  expect([opened(), makeRoom()]).toEqual([2, null]);
 });

@@ -429,6 +429,39 @@ test('a home that comes back has nothing of what ran before another process had 
   expect(pool.hasHome(HOME)).toBe(true);
 });
 
+// Rule sessions-33: A home that was claimed for a request which then did not use it, since a limit refused the request or its client
+// left, is given up after `sessions.idleTimeout`, so that another process can have it.
+test('a home that was claimed for a request which does not come is given up when it was idle', async () => {
+  const { server } = await poolStage();
+  const givenUp: [string, boolean][] = [];
+  const placement = placementOf({ giveUp: (...given) => void givenUp.push(given) });
+  const { pool, clock } = poolTo(server, placement);
+  await pool.holderOf(ADA);
+  clock.advance(IDLE_MS - 1);
+  expect(givenUp).toEqual([]);
+  clock.advance(1);
+  // The session of the process before is left to the next one.
+  expect(givenUp).toEqual([[HOME, true]]);
+  expect(clock.pending).toBe(0);
+});
+
+// Rule sessions-33.
+test('a home that was claimed stays with the request that comes late', async () => {
+  const { server } = await poolStage();
+  const givenUp: string[] = [];
+  const placement = placementOf({
+    claim: async () => ({ type: 'here', session: null }),
+    giveUp: (key) => void givenUp.push(key),
+  });
+  const { pool, clock } = poolTo(server, placement);
+  await pool.holderOf(ADA);
+  clock.advance(IDLE_MS - 1);
+  const lease = await pool.lease(ADA, ANY);
+  clock.advance(IDLE_MS);
+  lease.giveBack(true);
+  expect(givenUp).toEqual([]);
+});
+
 // Rule changes-10.
 test('a listener whose home is lost while its session is opened is told, and listens elsewhere', async () => {
   const greeted = Promise.withResolvers<void>();
