@@ -7,7 +7,7 @@ import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { Home, type HomeOptions } from './home.ts';
 import type { Lease, LeaseRequest, SharedLease } from './lease.ts';
-import { onlyForCalls } from './permits.ts';
+import { onlyForCalls, type Permits } from './permits.ts';
 import type { SessionOwner, Sharing } from './session-owner.ts';
 
 /** What homes of either kind are made of. */
@@ -20,6 +20,8 @@ export interface OwnHomesOptions {
   readonly upstream: LegacyServer;
   readonly sharing: Sharing;
   readonly setup: (owner: SessionOwner) => HomeSetup;
+  /** For the sessions of subscriptions: without a limit, since one that is open for long would keep calls from having theirs. */
+  readonly listening: Permits;
 }
 
 /** The most homes that are kept for lists. Clients can invent callers. */
@@ -76,7 +78,9 @@ export class OwnHomes {
     const onOneSession = () => {
       throw onlyForCalls();
     };
-    const home = this.#build(owner, { onOneSession, onEmpty: () => this.#listening.delete(home) });
+    const onEmpty = () => this.#listening.delete(home);
+    const { listening: permits } = this.#options;
+    const home = this.#build(owner, { permits, onOneSession, onEmpty });
     this.#listening.add(home);
     return home.listen(owner, onReplaced);
   }

@@ -37,6 +37,8 @@ export class SessionPool {
   readonly #former = new Set<Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
+  /** Those of subscriptions whose caller has no home here. */
+  readonly #listening: Permits;
   readonly #own: OwnHomes;
   /** Serves all callers once the server was seen to broadcast. */
   readonly #single: SingleSession;
@@ -62,8 +64,10 @@ export class SessionPool {
       },
     };
     this.#permits = new Permits(limits, counts, clock);
+    const noLimits = { queue, name, max: Infinity, maxPerPrincipal: Infinity };
+    this.#listening = new Permits(noLimits, new LocalCounts(), clock);
     this.#own = new OwnHomes({
-      ...{ upstream, sharing: this.#sharing },
+      ...{ upstream, sharing: this.#sharing, listening: this.#listening },
       setup: (owner) => this.#setup(owner),
     });
     this.#single = new SingleSession({ idleTimeoutMs, queue }, clock);
@@ -76,7 +80,7 @@ export class SessionPool {
 
   /** Sessions that are open now. */
   get size(): number {
-    return this.#permits.size;
+    return this.#permits.size + this.#listening.size;
   }
 
   /**
@@ -217,6 +221,7 @@ export class SessionPool {
   /** Closes every session. */
   async close(): Promise<void> {
     this.#permits.close();
+    this.#listening.close();
     // No call runs any more. Another process can go on with the sessions.
     this.handOver();
     this.#placement?.close();

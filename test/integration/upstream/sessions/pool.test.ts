@@ -173,19 +173,17 @@ describe('sessions that requests share', () => {
 
 describe('a session of a listener whose caller has no home', () => {
   // Rule sessions-13.
-  test('counts like those of calls, and is not ended to make room', async () => {
-    const { clock, pool, ended } = await poolStage({}, { max: 1 });
+  test('does not count, since it would keep calls from having theirs for as long as somebody listens', async () => {
+    const { pool, opened } = await poolStage({}, { max: 1 });
     const listening = await pool.leaseToListen(NOBODY, () => {});
-    expect(pool.size).toBe(1);
-    const refused = expect(pool.lease(ADA, ANY)).rejects.toMatchObject({ code: 'upstream_busy' });
-    await turnsUntil(() => clock.nextInMs === POOL_OPTIONS.queue.waitMs);
-    clock.advance(POOL_OPTIONS.queue.waitMs);
-    await refused;
-    expect(ended()).toEqual([]);
-    const waiting = pool.lease(ADA, ANY);
+    (await pool.lease(ADA, ANY)).giveBack(true);
+    expect({ opened: opened(), size: pool.size }).toEqual({
+      opened: ['session-1', 'session-2'],
+      size: 2,
+    });
     listening.giveBack();
-    (await waiting).giveBack(true);
-    expect(ended()).toEqual(['session-1']);
+    await turnsUntil(() => pool.size === 1);
+    expect(listening.session.dead).toBe(true);
   });
 });
 
