@@ -1,5 +1,4 @@
 /** The sessions of a home: the current one, those that earlier calls still use, and one that nothing is connected to. */
-import { inBackground } from '../lib/background.ts';
 import { LruMap } from '../lib/containers.ts';
 import type { SessionId } from '../protocol/ids.ts';
 import { asUpstreamFailure } from '../model/upstream-failure.ts';
@@ -156,12 +155,7 @@ export class HomeSessions {
     if (disconnected?.point.sessionId === point.sessionId) {
       const isCurrent = disconnected.permit !== null || this.lacksSession;
       if (isCurrent) {
-        const reconnected = this.#reconnect(owner, disconnected).then((entry) => {
-          // The call that goes on does not wait for that stream, but those do that begin in the session.
-          inBackground(entry.session.openStandaloneStream(owner.headers));
-          return entry;
-        });
-        return this.#takeOnce(JSON.stringify(owner.headers), reconnected);
+        return this.#takeOnce(JSON.stringify(owner.headers), this.#reconnect(owner, disconnected));
       }
     }
     return this.#once(point, async () => {
