@@ -55,8 +55,11 @@ export class Session extends SessionState {
   readonly #logLevel = new ServerLogLevel((level, headers) =>
     this.request('logging/setLevel', { level }, headers),
   );
-  /** Whether the standalone stream of a session that was taken over came within the time that calls wait for it. */
-  #takingStream: boolean | Promise<boolean> = false;
+  /**
+   * Whether the standalone stream of a session that was taken over came within the time that calls wait for it; `null` until somebody
+   * needs it.
+   */
+  #takingStream: boolean | Promise<boolean> | null = false;
 
   private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
     super(connect, (state) => new IncomingMessages(state, options), options, clock);
@@ -100,6 +103,7 @@ export class Session extends SessionState {
     adopted: ResumedSession,
   ): Session {
     const session = new Session(connect, options, clock);
+    session.#takingStream = null;
     session.#description.adopt(adopted);
     session.transport.adopt(id);
     session.transport.useRevision(adopted.revision);
@@ -272,6 +276,7 @@ export class Session extends SessionState {
 
   #streamReady(headers: CallerHeaders): boolean | Promise<boolean> {
     if (this.dead) return false;
+    this.#takingStream ??= this.interactive && this.transport.openStandaloneStream(headers);
     const opening =
       this.standalone === 'never'
         ? this.#takingStream
