@@ -149,11 +149,9 @@ export class Home {
 
   /** The home was claimed for a request that is about to come. If none does, it ends as one that is idle, and its claim with it. */
   expect(): void {
-    const { clock, idleTimeoutMs } = this.#options;
     if (this.isUsed) return;
     this.#isExpected = true;
-    this.#idleSinceMs = clock.elapsed();
-    this.#idleTimer ??= clock.setTimer(idleTimeoutMs, () => this.#expire());
+    this.#startIdleTime();
   }
 
   /** Goes on with the session that the home had in another process, unless there is one here. */
@@ -322,7 +320,7 @@ export class Home {
   }
 
   #checkIdle(): void {
-    const { upstream, clock, isRetired } = this.#options;
+    const { upstream, isRetired } = this.#options;
     const entry = this.#sessions.current;
     if (this.isUsed || this.#isExpected) return;
     const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, permit } = this.#sessions;
@@ -334,13 +332,18 @@ export class Home {
       if (!hasLostState) return this.#empty();
     }
     entry?.session.keepAlive(true, this);
-    this.#idleSinceMs = clock.elapsed();
-    this.#idleTimer ??= clock.setTimer(this.#options.idleTimeoutMs, () => this.#expire());
+    this.#startIdleTime();
     // At last, since it can be needed at once.
     permit?.idle(() => this.evict());
   }
 
   /** One timer serves many idle times: each use would cancel its own. */
+  #startIdleTime(): void {
+    const { clock, idleTimeoutMs } = this.#options;
+    this.#idleSinceMs = clock.elapsed();
+    this.#idleTimer ??= clock.setTimer(idleTimeoutMs, () => this.#expire());
+  }
+
   #expire(): void {
     this.#idleTimer = null;
     const { clock, idleTimeoutMs } = this.#options;

@@ -37,7 +37,7 @@ export class SessionPool {
   readonly #former = new Set<Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
-  /** Those of subscriptions whose caller has no home here. */
+  /** For the sessions of subscriptions whose caller has no home here. They have no limit. */
   readonly #listening: Permits;
   readonly #own: OwnHomes;
   /** Serves all callers once the server was seen to broadcast. */

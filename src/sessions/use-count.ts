@@ -8,11 +8,10 @@ export class UseCount {
   readonly #over: () => void;
   #users = 0;
   #timer: Timer | null = null;
-  #retired = false;
 
   /**
    * @param idleMs how long the session may be idle, in ms; it is idle at first
-   * @param over called once, when it was idle for so long, or was retired and is not in use
+   * @param over called when it was idle for so long
    */
   constructor(clock: Clock, idleMs: number, over: () => void) {
     this.#clock = clock;
@@ -38,13 +37,6 @@ export class UseCount {
     };
   }
 
-  /** Ends the session as soon as it is not in use. */
-  retire(): void {
-    if (this.#retired) return;
-    this.#retired = true;
-    if (this.#users === 0) this.#idle();
-  }
-
   /** Stops the timer: idle time is no longer reported. */
   stop(): void {
     this.#timer?.cancel();
@@ -53,7 +45,6 @@ export class UseCount {
 
   #idle(): void {
     this.stop();
-    if (this.#retired) this.#over();
-    else this.#timer = this.#clock.setTimer(this.#idleMs, this.#over);
+    this.#timer = this.#clock.setTimer(this.#idleMs, this.#over);
   }
 }

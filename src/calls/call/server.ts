@@ -24,7 +24,8 @@ import {
 } from '../../model/upstream-failure.ts';
 import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import { isOver, awaitsReply } from '../machine/selectors.ts';
-import type { CallEvent, OpenRequest, WaiterId } from '../machine/states.ts';
+import type { OpenRequest, WaiterId } from '../machine/states.ts';
+import { LOST } from '../machine/steps.ts';
 import { receiveQuestion } from './asked.ts';
 import { offerTask } from './client.ts';
 import type { CallData } from './data.ts';
@@ -44,9 +45,6 @@ const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {
   broadcast: 'the server sends it to every session (broadcast)',
   ambiguous: 'it names no call, and several calls of the session can have asked it (ambiguous)',
 };
-
-/** The server may have acted, and nothing more is heard of it. */
-const LOST: CallEvent = { type: 'lost', isElsewhere: false, exceeds: null };
 
 /**
  * Sends the request.

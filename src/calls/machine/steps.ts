@@ -150,7 +150,8 @@ export function abandon(
 
 /** The end of a call that goes on elsewhere. */
 export const LEFT: CallEnd = { type: 'left' };
-export const LOST: CallEnd = { type: 'lost', isElsewhere: false, exceeds: null };
+/** The end of a call that may have acted, and of which nothing more is heard. It is an event as well. */
+export const LOST = { type: 'lost', isElsewhere: false, exceeds: null } as const;
 
 /** Leaves the exchange, which goes on at the server, and tells the waiting waiters. */
 export function leave(state: Live, told: WaiterReply, limits: CallLimits): StepTo<'done'> {

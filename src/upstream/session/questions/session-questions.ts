@@ -184,7 +184,7 @@ export class SessionQuestions {
 
   /** The calls that a process has to know that goes on with the session: none before the server was seen to ask on streams that name no call. */
   get callsToKeep(): KeptCall[] {
-    if (!this.#keepsCalls) return [];
+    if (this.askingStyle !== 'uncorrelated') return [];
     const calls = [...this.#session.calls.values(), ...this.#unfinished.calls()].map(kept);
     if (calls.length <= MAX_BESIDE) return calls;
     return [...calls.slice(0, MAX_BESIDE), { id: UNKNOWN_CALLS, waitsSinceMs: null }];
@@ -192,7 +192,7 @@ export class SessionQuestions {
 
   /** A call has begun or ended, or waits for another answer than before. */
   callsChanged(): void {
-    if (this.#keepsCalls) this.onCalls();
+    if (this.askingStyle === 'uncorrelated') this.onCalls();
     // What the others ask is told from what those that wait ask.
     const works = ({ waitsSinceMs }: SessionCall) => waitsSinceMs === null;
     const isBeside = this.#uncorrelated !== null && [...this.#session.calls.values()].some(works);
@@ -282,10 +282,6 @@ export class SessionQuestions {
     // What came before on another connection is read first.
     if (TRAITS[transport.kind].namesTheCall) await sleep(clock, 0);
     for (const [call, turn] of turns) if (turn !== null) call.turnOver(turn);
-  }
-
-  get #keepsCalls(): boolean {
-    return this.askingStyle === 'uncorrelated';
   }
 
   #begun(): UncorrelatedQuestions {
