@@ -1,6 +1,6 @@
 /** The entry of calls: admits new ones, opens the pointers of retries, and ends what is left on drain. */
 import { randomBytes } from 'node:crypto';
-import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE } from '../model/failures.ts';
+import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE, OTHER_VERSION } from '../model/failures.ts';
 import type { Relay, RelayedHandle } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Waiter } from '../model/request.ts';
 import type { LiveCall } from '../ops/live/snapshot.ts';
@@ -318,6 +318,7 @@ export class Calls {
     const problem = isForeign ? { problem: 'the server may have issued it' } : {};
     const of = { route, call: callId, ...traceOf(request) };
     log.event('pointer.refused', { ...of, reason, ...problem });
+    if (reason === 'version') return failed(OTHER_VERSION);
     return failed(isForeign ? FOREIGN_STATE : INVALID_STATE);
   }
 }

@@ -42,6 +42,7 @@ const START_FAILURES: Readonly<Record<StartFailureCode, ExitCode>> = {
   upstream_not_mcp: EXIT.upstream,
   upstream_refused: EXIT.upstream,
   redis_unavailable: EXIT.upstream,
+  other_version: EXIT.internal,
 };
 
 export function exitCodeOfStart(code: StartFailureCode): ExitCode {

@@ -99,9 +99,10 @@ function dialectSessions(
     open: (id, caller) => {
       const bytes = seal.open('declared', id, ownerOf(caller));
       if (bytes === null) return null;
-      const { expiresAtMs, ...session } = sealedSession.parse(
-        parseJson(Buffer.from(bytes, 'latin1').toString()),
-      );
+      // Another build may have sealed other members.
+      const read = sealedSession.safeParse(parseJson(Buffer.from(bytes, 'latin1').toString()));
+      if (!read.success) return null;
+      const { expiresAtMs, ...session } = read.data;
       return expiresAtMs > clock.now() ? session : null;
     },
   };

@@ -26,7 +26,9 @@ export type StartFailureCode =
   | 'not_permitted'
   | 'upstream_not_mcp'
   | 'upstream_refused'
-  | 'redis_unavailable';
+  | 'redis_unavailable'
+  /** A worker of another version than its primary. */
+  | 'other_version';
 
 /** Why the gateway could not start: one line with the cause and what to do. */
 export class StartFailure extends Error {

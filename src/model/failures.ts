@@ -158,6 +158,14 @@ export const FOREIGN_STATE: Failure = callFailure(
   { cause: 'not_issued_here' },
 );
 
+/** The `requestState` is authentic, and this build cannot read it: a replica of the build that wrote it can. */
+export const OTHER_VERSION: Failure = callFailure(
+  'coordination_unavailable',
+  'yes',
+  'Another version of the gateway has the call; retry with the same requestState',
+  { retryable: true },
+);
+
 /**
  * Builds the failure of a call that cannot continue.
  * @param begun whether the server has begun the call, as far as the gateway knows

@@ -15,7 +15,9 @@ export const INVALID_REQUEST_STATE_REASONS = [
   'unknown-key',
   /** Decryption fails: the token is altered or forged. */
   'seal',
-  /** The content is not a pointer of a known version. */
+  /** Another build has sealed it, in a version that this one does not know. */
+  'version',
+  /** The content is not a pointer. */
   'claims',
   'expired',
   'issued-in-future',

@@ -3,8 +3,8 @@
  * among them but after a line feed, as JSON and compressed with deflate.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import { parseJson, type JsonValue } from '../protocol/json.ts';
-import { readPointer, writePointer } from './pointer-claims.ts';
+import { isJsonObject, parseJson, type JsonValue } from '../protocol/json.ts';
+import { POINTER_VERSION, readPointer, writePointer } from './pointer-claims.ts';
 import type { Pointer } from './pointer.ts';
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
@@ -48,6 +48,18 @@ export function decodePointer(bytes: Buffer): Pointer | null {
     return readPointer(parse(bytes.subarray(0, end)), parse(requests));
   } catch {
     return null;
+  }
+}
+
+/** Whether another build wrote these bytes: whatever else a version changes, its number stays where it is. */
+export function isOfOtherVersion(bytes: Buffer): boolean {
+  const end = bytes.indexOf(LINE_FEED);
+  try {
+    const claims = parse(end === -1 ? bytes : bytes.subarray(0, end));
+    const version = isJsonObject(claims) ? claims['v'] : null;
+    return Number.isInteger(version) && version !== POINTER_VERSION;
+  } catch {
+    return false;
   }
 }
 

@@ -26,6 +26,9 @@ import { LEGACY_REVISIONS } from '../protocol/meta.ts';
 import type { InputRequest } from '../protocol/translate/input-request.ts';
 import type { Continuation, Pointer, ResumePoint } from './pointer.ts';
 
+/** Raised by whoever changes what is written: another build refuses a member that it does not know (docs/upgrading.md). */
+export const POINTER_VERSION = 1;
+
 const isNull = oneOf(null);
 const isJson = (value: unknown): value is JsonValue => value !== undefined;
 const isId = either(isText, isFiniteNumber);
@@ -93,7 +96,7 @@ const isContinuation = objectOf({
 
 const isPointerClaims = objectOf(
   {
-    v: oneOf(1),
+    v: oneOf(POINTER_VERSION),
     aud: isNonEmptyText,
     rt: isNonEmptyText,
     c: isNonEmptyText as ShapeGuard<CallId>,
@@ -131,7 +134,7 @@ export function writePointer(pointer: Pointer): WrittenPointer | null {
   const { id, instance, address } = pointer.owner;
   const { continuation, outcomeKey, firstTrace } = pointer;
   const claims: PointerClaims = {
-    v: 1,
+    v: POINTER_VERSION,
     aud: pointer.audience,
     rt: pointer.route,
     c: pointer.callId,

@@ -12,7 +12,12 @@ import {
   type InvalidRequestStateReason,
 } from './invalid-request-state.ts';
 import type { KeyRing } from './key-ring.ts';
-import { decodePointer, encodePointer, MAX_REQUESTS_BYTES } from './pointer-bytes.ts';
+import {
+  decodePointer,
+  encodePointer,
+  isOfOtherVersion,
+  MAX_REQUESTS_BYTES,
+} from './pointer-bytes.ts';
 import type { Pointer } from './pointer.ts';
 
 /** How far the clock of the sealing replica can be ahead of that of this one. */
@@ -90,8 +95,11 @@ export function createSealer(options: SealerOptions): Sealer {
       return requestState;
     },
     open(requestState, expected) {
-      const pointer = decodePointer(openBytes(ring, CARRIED, requestState, maxTokenBytes));
-      if (pointer === null) throw new InvalidRequestState('claims');
+      const content = openBytes(ring, CARRIED, requestState, maxTokenBytes);
+      const pointer = decodePointer(content);
+      if (pointer === null) {
+        throw new InvalidRequestState(isOfOtherVersion(content) ? 'version' : 'claims');
+      }
       const reason = bindingProblem(pointer, audience, expected);
       if (reason !== null) throw new InvalidRequestState(reason, pointer.callId);
       const outOfTime = timeProblem(pointer, clock.now());

@@ -19,6 +19,8 @@ export interface Sibling {
 /** What a worker begins with. */
 export interface WorkerStart {
   readonly type: 'start';
+  /** The version of the primary: a package that is replaced while it runs makes its next worker another one. */
+  readonly version: string;
   readonly number: number;
   /** See `writeConfig`. */
   readonly config: string;

@@ -13,6 +13,7 @@ import { SummedMetrics } from '../ops/summed-metrics.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import { createAdminListener } from '../app/admin-listener.ts';
 import { expectFree } from '../lib/listen.ts';
+import { VERSION } from '../lib/program.ts';
 import { mayStop, snapshotOf } from '../app/live/part.ts';
 import { lookAtWorkers, stopAtWorkers } from './live.ts';
 import type { Gateway, GatewayOptions } from '../app/gateway.ts';
@@ -228,6 +229,7 @@ class Primary {
     this.#workers.set(number, worker);
     worker.send({
       type: 'start',
+      version: VERSION,
       number,
       config: writeConfig(config),
       generatedKey: generatedKey && writeKey(generatedKey),

@@ -56,6 +56,8 @@ export class WorkerProcess {
   config: Config;
   /** How it ended; empty while it runs. */
   problem = '';
+  /** What it said of why it cannot start. */
+  #reason: string | null = null;
   readonly #child: ChildProcess;
   readonly #options: WorkerProcessOptions;
   readonly #joined = Promise.withResolvers<Sibling>();
@@ -184,6 +186,7 @@ export class WorkerProcess {
         this.#letGo(message.id);
         return this.send({ type: 'accept', id: message.id });
       case 'failed':
+        this.#reason = message.message;
         return this.#fail(new StartFailure(message.code, message.message));
     }
   }
@@ -201,7 +204,7 @@ export class WorkerProcess {
 
   #end(problem: string): void {
     if (this.problem !== '') return;
-    this.problem = problem;
+    this.problem = this.#reason ?? problem;
     this.isServing = false;
     this.#fail(new Error(`worker ${this.number} ended at its start: ${problem}`));
     for (const finish of [...this.#requests.values()]) finish(null);

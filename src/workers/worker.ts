@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../config/schema.ts';
 import { systemClock } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
+import { StartFailure, VERSION } from '../lib/program.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import { openGateway, type GatewayOptions, type GatewayProcess } from '../app/gateway.ts';
 import { lookEverywhere, type LiveView } from '../app/live/others.ts';
@@ -28,6 +29,7 @@ const MAX_ENDED_SIBLINGS = 1_000;
 
 export class Worker {
   readonly #config: Config;
+  readonly #primaryVersion: string;
   readonly #send: (message: FromWorker) => void;
   readonly #open: () => Promise<GatewayProcess>;
   readonly #siblings: KnownSiblings;
@@ -46,6 +48,7 @@ export class Worker {
     { log, clock = systemClock }: Pick<GatewayOptions, 'log' | 'clock'>,
   ) {
     this.#config = config;
+    this.#primaryVersion = start.version;
     this.#send = send;
     this.#store = new RemoteStore(clock, (request, asked) =>
       send({ type: 'store', request, asked }),
@@ -67,6 +70,10 @@ export class Worker {
    * @throws StartFailure if it cannot start
    */
   async run(): Promise<void> {
+    if (this.#primaryVersion !== VERSION) {
+      const versions = `the gateway runs version ${this.#primaryVersion}, and version ${VERSION} is installed by now`;
+      throw new StartFailure('other_version', `${versions}; start it again`);
+    }
     this.#gateway = await this.#open();
     const { owner, siblingAddress } = this.#gateway.replica;
     this.#send({ type: 'joined', instance: owner.instance, address: siblingAddress ?? '' });

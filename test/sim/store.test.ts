@@ -29,7 +29,7 @@ const fencingToken = fc.constantFrom('', '1', '2', '3');
 const value = fc.constantFrom(
   'garbage',
   '7',
-  '{"fencingToken":2,"owner":{"id":"2","instance":"y"}}',
+  '{"v":1,"fencingToken":2,"owner":{"id":"2","instance":"y"}}',
 );
 
 const claim = fc

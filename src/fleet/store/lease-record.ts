@@ -11,7 +11,12 @@ import type { PointerOwner } from '../../seal/pointer.ts';
 const MAX_SEALED_LENGTH = 4_096;
 
 const text = z.string().min(1);
-const leaseRecord = z.strictObject({ id: text, instance: text, at: z.exactOptional(text) });
+const leaseRecord = z.strictObject({
+  v: z.literal(1),
+  id: text,
+  instance: text,
+  at: z.exactOptional(text),
+});
 
 export interface LeaseSeal {
   readonly ring: KeyRing<'lease'>;
@@ -21,15 +26,20 @@ export interface LeaseSeal {
 
 /** Writes the lease of a replica, with the key that seals now. */
 export function writeLease({ id, instance, address }: PointerOwner, seal: LeaseSeal): string {
-  if (address === undefined) return JSON.stringify({ id, instance });
+  if (address === undefined) return JSON.stringify({ v: 1, id, instance });
   const place = { audience: seal.audience, key: instance };
-  return JSON.stringify({ id, instance, at: sealBytes(seal.ring, place, Buffer.from(address)) });
+  return JSON.stringify({
+    v: 1,
+    id,
+    instance,
+    at: sealBytes(seal.ring, place, Buffer.from(address)),
+  });
 }
 
-/** Reads a lease. @returns `null` if its form is another one, or its address is not what a replica wrote of itself */
+/** Reads a lease. @returns `null` if it is of another version, or its address is not what a replica wrote of itself */
 export function readLease(value: string, { ring, audience }: LeaseSeal): PointerOwner | null {
   try {
-    const { at, ...owner } = leaseRecord.parse(parseJson(value));
+    const { v: _v, at, ...owner } = leaseRecord.parse(parseJson(value));
     if (at === undefined) return owner;
     const address = openBytes(ring, { audience, key: owner.instance }, at, MAX_SEALED_LENGTH);
     return { ...owner, address: address.toString('utf8') };

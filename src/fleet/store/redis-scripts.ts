@@ -10,7 +10,11 @@ import type { PointerOwner } from '../../seal/pointer.ts';
 const text = z.string().min(1);
 /** Without an address, which only the lease of a replica says. */
 const ownerRecord = z.strictObject({ id: text, instance: text });
-const claimRecord = z.strictObject({ fencingToken: z.int().min(1), owner: ownerRecord });
+const claimRecord = z.strictObject({
+  v: z.literal(1),
+  fencingToken: z.int().min(1),
+  owner: ownerRecord,
+});
 
 /** Writes an owner with its members in a fixed order, since the texts are compared. */
 export function writeOwner({ id, instance }: PointerOwner): string {
@@ -19,13 +23,14 @@ export function writeOwner({ id, instance }: PointerOwner): string {
 
 /** Writes a claim as the script does. @param owner as `writeOwner` writes it */
 export function writeClaim(fencingToken: number | string, owner: string): string {
-  return `{"fencingToken":${fencingToken},"owner":${owner}}`;
+  return `{"v":1,"fencingToken":${fencingToken},"owner":${owner}}`;
 }
 
-/** Reads a stored claim. @returns `null` if this version does not know its form */
+/** Reads a stored claim. @returns `null` if it is of a version that this build does not know */
 export function readClaim(value: string): HeldClaim | null {
   try {
-    return claimRecord.safeParse(JSON.parse(value)).data ?? null;
+    const { v: _v, ...claim } = claimRecord.parse(JSON.parse(value));
+    return claim;
   } catch {
     return null;
   }
@@ -42,7 +47,7 @@ export function readBytes(value: Uint8Array): Uint8Array {
 
 /** Lua: the number of a claim, or `nil`. */
 const NUMBER = `local function number(claim)
-  return tonumber(string.match(claim, '^{"fencingToken":(%d+),"owner":'))
+  return tonumber(string.match(claim, '^{"v":1,"fencingToken":(%d+),"owner":'))
 end
 `;
 
@@ -53,7 +58,7 @@ end
 export const CLAIM = `${NUMBER}
 local owner, ttl, replaceable = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local function claimOf(fencingToken)
-  return '{"fencingToken":' .. string.format('%d', fencingToken) .. ',"owner":' .. owner .. '}'
+  return '{"v":1,"fencingToken":' .. string.format('%d', fencingToken) .. ',"owner":' .. owner .. '}'
 end
 local existing = redis.call('GET', KEYS[1])
 local fencingToken = existing and number(existing)
@@ -80,7 +85,7 @@ local owner, fencingToken = ARGV[1], ARGV[2]
 local existing = redis.call('GET', KEYS[1])
 if not existing then return 0 end
 if fencingToken == '' then fencingToken = tostring(number(existing) or '') end
-if existing ~= '{"fencingToken":' .. fencingToken .. ',"owner":' .. owner .. '}' then return 0 end
+if existing ~= '{"v":1,"fencingToken":' .. fencingToken .. ',"owner":' .. owner .. '}' then return 0 end
 return redis.call('DEL', KEYS[1])
 `;
 

@@ -127,6 +127,33 @@ test('workers that end again and again end the gateway, with exit code 70', asyn
   expect(pids(gateway).filter(isRunning)).toEqual([]);
 });
 
+// Rule upgrade-5.
+test('workers of another version than their primary say so, and end the gateway', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-workers-'));
+  stopAfterTest(async () => rmSync(folder, { recursive: true }));
+  const isReplaced = join(folder, 'is-replaced');
+  const { gateway } = await twoWorkers({
+    env: preload(`
+      import { existsSync } from 'node:fs';
+      const { emit } = process;
+      process.emit = function (name, message, ...rest) {
+        const isStart = name === 'message' && message.type === 'start';
+        if (isStart && existsSync(${JSON.stringify(isReplaced)})) message.version = '0.0.0';
+        return emit.call(this, name, message, ...rest);
+      };`),
+  });
+  writeFileSync(isReplaced, '');
+  const ended = gateway.ended();
+  process.kill(pids(gateway)[0] ?? 0, 'SIGKILL');
+  expect(await ended).toBe(70);
+  const [killed, ...others] = gateway.named('worker.ended').map(({ problem }) => problem);
+  expect(killed).toBe('SIGKILL');
+  expect(others).toHaveLength(4);
+  for (const problem of others) {
+    expect(problem).toMatch(/^the gateway runs version 0\.0\.0, .*; start it again$/);
+  }
+});
+
 test('SIGTERM drains all workers together', async () => {
   const finishing = Promise.withResolvers<void>();
   const tools = {

@@ -44,7 +44,7 @@ export class RedisModel {
   poison(why: string): void {
     for (const key of this.store.keys) {
       const kind = below(`${why}:${key}`, 2 * POISON_ONE_IN);
-      if (kind === 0) this.store.poison(key, Buffer.from('{"fencingToken":1,"owner":'));
+      if (kind === 0) this.store.poison(key, Buffer.from('{"v":1,"fencingToken":1,"owner":'));
       if (kind === 1) this.store.poison(key, [Buffer.from('garbage')]);
     }
   }

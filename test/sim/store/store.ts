@@ -34,7 +34,7 @@ const SECOND_MS = 1_000;
 const OK = '+OK';
 const WRONG_TYPE = '-WRONGTYPE Operation against a key holding the wrong kind of value';
 const NOT_A_NUMBER = '-ERR the fencing token is not an integer';
-const FENCING_TOKEN = /^{"fencingToken":(\d+),"owner":/;
+const FENCING_TOKEN = /^{"v":1,"fencingToken":(\d+),"owner":/;
 /** So far back a fail-over can fall, in changes. */
 const MOST_CHANGES = 10_000;
 

@@ -112,7 +112,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await server.restart();
       await expect.poll(() => directory.up, HEAL).toBe(true);
       const call = newHome();
-      const claim = '{"fencingToken":1,"owner":{"id":"slow","instance":"slow"}}';
+      const claim = '{"v":1,"fencingToken":1,"owner":{"id":"slow","instance":"slow"}}';
       await spy(server).set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
       await expect(directory.isAlive('slow')).rejects.toMatchObject({ failure: 'incomplete' });
       await expect(directory.renewedAgoMs('slow')).rejects.toMatchObject({ failure: 'incomplete' });

@@ -231,7 +231,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const a = await startReplica(single(server), '1');
       const b = await startReplica(single(server), '2');
       const redis = spy(server);
-      const forged = { id: 'x', instance: 'x', address: 'http://10.0.0.1:80' };
+      const forged = { v: 1, id: 'x', instance: 'x', address: 'http://10.0.0.1:80' };
       await redis.set('mrtr:fleet:{x}:lease', JSON.stringify(forged), 'PX', TTL_MS);
       const moved = String(await redis.get(`mrtr:fleet:{${a.instance}}:lease`)).replace(
         a.instance,
@@ -242,7 +242,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(found.toSorted()).toEqual(['10.0.0.1:1', '10.0.0.1:2']);
       for (const instance of ['x', 'y']) {
         const call = newHome();
-        const claim = JSON.stringify({ fencingToken: 1, owner: { id: 'x', instance } });
+        const claim = JSON.stringify({ v: 1, fencingToken: 1, owner: { id: 'x', instance } });
         await redis.set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
         const held = await b.directory.claim(call, TTL_MS);
         expect(held).toEqual({ type: 'held', by: { id: 'x', instance } });
@@ -252,7 +252,12 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     test('a claim that cannot be read is ignored', async () => {
       const { directory } = await startReplica(single(server));
       const redis = spy(server);
-      for (const odd of ['', 'x', '{}', '{"fencingToken":0,"owner":{"id":"b","instance":"b"}}']) {
+      const owner = { id: 'b', instance: 'b' };
+      const unknown = [
+        { v: 1, fencingToken: 0, owner },
+        { v: 2, fencingToken: 1, owner },
+      ];
+      for (const odd of ['', 'x', '{}', ...unknown.map((each) => JSON.stringify(each))]) {
         const call = newHome();
         await redis.set(`mrtr:fleet:{${call}}:claim`, odd, 'PX', TTL_MS);
         await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'data' });

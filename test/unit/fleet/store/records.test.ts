@@ -23,7 +23,8 @@ test('a claim is read as it was written, and says no address', () => {
 // Rule relay-15.
 test.each([
   ['a later version', JSON.stringify({ v: 2, fencingToken: 7, owner: NAME })],
-  ['another form', JSON.stringify({ fencingToken: 7, owner: { ...NAME, zone: 'a' } })],
+  ['no version', JSON.stringify({ fencingToken: 7, owner: NAME })],
+  ['another form', JSON.stringify({ v: 1, fencingToken: 7, owner: { ...NAME, zone: 'a' } })],
   ['no JSON', 'x'],
 ])('a claim of %s is not read', (_, text) => {
   expect(readClaim(text)).toBeNull();
@@ -39,9 +40,12 @@ describe('a lease', () => {
   });
 
   test.each([
-    ['is as it is', { ...NAME, address: 'http://10.0.0.1:80' }],
-    ['is not sealed', { ...NAME, at: 'http://10.0.0.1:80' }],
-    ['was sealed for another replica', { ...NAME, at: JSON.parse(writeLease(OTHERS, SEAL)).at }],
+    ['is as it is', { v: 1, ...NAME, address: 'http://10.0.0.1:80' }],
+    ['is not sealed', { v: 1, ...NAME, at: 'http://10.0.0.1:80' }],
+    [
+      'was sealed for another replica',
+      { v: 1, ...NAME, at: JSON.parse(writeLease(OTHERS, SEAL)).at },
+    ],
     [
       'was sealed for another deployment',
       JSON.parse(writeLease(OWNER, { ...SEAL, audience: 'b' })),

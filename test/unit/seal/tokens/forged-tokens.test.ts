@@ -124,7 +124,6 @@ describe('a content that is not a pointer is refused, even under a right tag', (
   });
 
   test.each([
-    ['a later version', { v: 2 }],
     ['a version as text', { v: '1' }],
     ['an unknown claim', { admin: true }],
     ['a round of 0', { n: 0 }],
@@ -143,6 +142,15 @@ describe('a content that is not a pointer is refused, even under a right tag', (
     ['an empty call id', { c: '' }],
   ])('with %s', (_title, change) => {
     expectRefused(() => open(forge({ claims: { ...CLAIMS, ...change } }), request), 'claims');
+  });
+
+  test('of another version, which is said to be the reason', () => {
+    for (const v of [0, 2, 3]) {
+      const claims = { ...CLAIMS, v, unheard: 'of' };
+      expectRefused(() => open(forge({ claims }), request), 'version');
+    }
+    const content = `${JSON.stringify({ ...CLAIMS, v: 2 })}\nnot deflated`;
+    expectRefused(() => open(forge({ content }), request), 'version');
   });
 
   test.each([
