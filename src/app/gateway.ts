@@ -155,7 +155,7 @@ export async function openGateway(
   generations.commit(first);
 
   replica.directory?.onLeaseRestored(() => {
-    for (const { tasks } of routes.latest) inBackground(tasks?.claimAgain());
+    for (const { tasks } of routes.latest) tasks?.keepAgain();
     inBackground(replica.ownership?.claimAgain());
   });
 

@@ -103,7 +103,6 @@ export async function joinReplicas(
       owner,
       siblingAddress,
       directory,
-      store,
       ownership: store && new Ownership(store, services.clock, name.instance),
       hasSuccessor: directory !== null,
       relayOf: (route) => {

@@ -2,13 +2,15 @@
 import { inBackground } from '../lib/background.ts';
 import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
 import type { HomeClaim, HomeOwnership, OwnershipListener } from '../model/ownership.ts';
-import type { Store } from '../model/store.ts';
+import type { Part, Store, Written } from '../model/store.ts';
 import type { HomeId } from '../protocol/ids.ts';
 
 /** A home that is here. */
 interface Owned {
   readonly id: HomeId;
   readonly listener: OwnershipListener;
+  /** What it was claimed for. */
+  readonly part: Part;
   fencingToken: number;
   /** The term of this process (`Store.term`) in which the home was claimed. */
   term: number | null;
@@ -71,12 +73,30 @@ export class Ownership implements HomeOwnership {
     return this.#claimOwned(owned).catch(() => this.isHere(id));
   }
 
-  claim(id: HomeId, listener: OwnershipListener): Promise<HomeClaim> {
+  claim(id: HomeId, listener: OwnershipListener, part: Part = 'session'): Promise<HomeClaim> {
     const running = this.#claiming.get(id);
     if (running !== undefined) return running;
-    const claiming = this.#claim(id, listener).finally(() => this.#claiming.delete(id));
+    const claiming = this.#claim(id, listener, part).finally(() => this.#claiming.delete(id));
     this.#claiming.set(id, claiming);
     return claiming;
+  }
+
+  claimNew(id: HomeId, listener: OwnershipListener, part: Part): Promise<HomeClaim> {
+    return this.#take(id, listener, part, async () => null);
+  }
+
+  state(id: HomeId, part: Part, sealed: Uint8Array, ttlMs: number): Promise<Written> {
+    return this.#store.state(id, part, sealed, ttlMs, this.#owned.get(id)?.fencingToken ?? null);
+  }
+
+  end(id: HomeId, part: Part, sealed: Uint8Array, ttlMs: number): Promise<Written> {
+    return this.#store.end(id, part, sealed, ttlMs);
+  }
+
+  async read(id: HomeId, part: Part): Promise<Uint8Array | null> {
+    const kept = await this.#store.read(id, part);
+    if (kept === null) await this.#store.requireComplete();
+    return kept;
   }
 
   async claimAgain(): Promise<void> {
@@ -97,9 +117,9 @@ export class Ownership implements HomeOwnership {
   giveUp(id: HomeId, isLeft: boolean): () => boolean {
     const owned = this.#owned.get(id);
     if (owned === undefined) return () => false;
-    const { fencingToken, term } = owned;
+    const { fencingToken, term, part } = owned;
     this.letGo(id);
-    if (!isLeft) void this.#store.forget(id, 'session', fencingToken).catch(() => {});
+    if (!isLeft) void this.#store.forget(id, part, fencingToken).catch(() => {});
     void this.#store.release(id, fencingToken).catch(() => {});
     return () => this.#isOfTerm(term);
   }
@@ -116,8 +136,17 @@ export class Ownership implements HomeOwnership {
     return term !== null && term === this.#store.term;
   }
 
-  async #claim(id: HomeId, listener: OwnershipListener): Promise<HomeClaim> {
-    await this.#requireComplete(id);
+  async #claim(id: HomeId, listener: OwnershipListener, part: Part): Promise<HomeClaim> {
+    await this.#requireComplete(id, part);
+    return this.#take(id, listener, part, () => this.#store.read(id, part));
+  }
+
+  async #take(
+    id: HomeId,
+    listener: OwnershipListener,
+    part: Part,
+    read: () => Promise<Uint8Array | null>,
+  ): Promise<HomeClaim> {
     const { term } = this.#store;
     const claim = await this.#store.claim(id, CLAIM_MS).catch((error: unknown) => {
       // If only the reply was lost, no other process could take the home.
@@ -126,12 +155,13 @@ export class Ownership implements HomeOwnership {
     });
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
     const { fencingToken } = claim;
-    const kept = await this.#store.read(id, 'session').catch((error: unknown) => {
+    const kept = await read().catch((error: unknown) => {
       // Nobody would renew the claim, or give it back.
       void this.#store.release(id, fencingToken).catch(() => {});
       throw error;
     });
-    this.#owned.set(id, { id, listener, fencingToken, term, seal: kept && (() => kept) });
+    const seal = kept !== null && part === 'session' ? () => kept : null;
+    this.#owned.set(id, { id, listener, part, fencingToken, term, seal });
     this.#renewal ??= this.#clock.setTimer(RENEW_EVERY_MS, () => this.#renewAll());
     listener.claimed(id);
     // The claim was faster than the first lease of this process.
@@ -140,11 +170,11 @@ export class Ownership implements HomeOwnership {
   }
 
   /** @throws DirectoryUnavailable if another process may have the home, and is about to claim it again */
-  async #requireComplete(id: HomeId): Promise<void> {
+  async #requireComplete(id: HomeId, part: Part): Promise<void> {
     try {
       await this.#store.requireComplete(id);
     } catch (error) {
-      if ((await this.#store.read(id, 'session')) === null) throw error;
+      if ((await this.#store.read(id, part)) === null) throw error;
     }
   }
 
@@ -220,8 +250,7 @@ export class Ownership implements HomeOwnership {
     if (this.#isOwned(owned) && (await this.#claimOwned(owned))) await this.#write(owned);
   }
 
-  async #write({ id, fencingToken, seal }: Owned): Promise<string> {
-    if (seal === null) return 'kept';
-    return this.#store.state(id, 'session', seal(), CLAIM_MS, fencingToken);
+  async #write({ id, part, seal }: Owned): Promise<Written> {
+    return seal === null ? 'kept' : this.state(id, part, seal(), CLAIM_MS);
   }
 }

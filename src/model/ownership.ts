@@ -1,6 +1,7 @@
 /** Which homes this process has, as the folders above see it that know neither store nor lease. */
 import type { HomeId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
+import type { Part, Written } from './store.ts';
 
 /** Who has a home. `kept` is what an earlier holder left, or `null`. */
 export type HomeClaim =
@@ -16,8 +17,14 @@ export interface OwnershipListener {
 }
 
 export interface HomeOwnership {
-  /** Claims a home for this process, unless another live one has it. @throws DirectoryUnavailable */
-  claim(id: HomeId, listener: OwnershipListener): Promise<HomeClaim>;
+  /**
+   * Claims a home for this process, unless another live one has it.
+   * @param part what the home is claimed for: `kept` is this
+   * @throws DirectoryUnavailable
+   */
+  claim(id: HomeId, listener: OwnershipListener, part?: Part): Promise<HomeClaim>;
+  /** Claims a home that is new, so that nobody else has kept anything of it. @throws DirectoryUnavailable */
+  claimNew(id: HomeId, listener: OwnershipListener, part: Part): Promise<HomeClaim>;
   isHere(id: HomeId): boolean;
   /** Whether the home is here, and no other process can have taken it over meanwhile. */
   isConfirmed(id: HomeId): boolean;
@@ -35,6 +42,15 @@ export interface HomeOwnership {
   askStore(id: HomeId): Promise<boolean> | null;
   /** Keeps what the next holder needs, sealed anew each time, if this process has the home. */
   keep(id: HomeId, seal: () => Uint8Array): void;
+  /** Keeps bytes for `ttlMs`, unless another process has claimed the home after this one. @throws DirectoryUnavailable */
+  state(id: HomeId, part: Part, sealed: Uint8Array, ttlMs: number): Promise<Written>;
+  /** Keeps an end for `ttlMs`, whoever has the home: the first one counts. @throws DirectoryUnavailable */
+  end(id: HomeId, part: Part, sealed: Uint8Array, ttlMs: number): Promise<Written>;
+  /**
+   * Returns what was kept last, or `null`.
+   * @throws DirectoryUnavailable also if there is nothing, and the process that has the home may be about to keep it again
+   */
+  read(id: HomeId, part: Part): Promise<Uint8Array | null>;
   /**
    * Gives a home up.
    * @param isLeft whether what is kept is for the next holder

@@ -1,14 +1,12 @@
 /** What the routes of a process know of it as one of several replicas. */
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { Directory, Store } from './store.ts';
+import type { Directory } from './store.ts';
 import type { HomeOwnership } from './ownership.ts';
 import type { Relay } from './relay.ts';
 
 export interface Replica {
   readonly owner: PointerOwner;
   readonly directory: (Directory & ReplicaList) | null;
-  /** What the processes share that serve the same clients; `null` if there is nothing. */
-  readonly store: Store | null;
   /** Which homes are here; `null` if no store says that. */
   readonly ownership: HomeOwnership | null;
   /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */

@@ -3,14 +3,11 @@
  * one, and the primary of several workers has another one. `test/integration/replicas/store.test.ts` holds for both.
  * It is optional: without it a gateway serves all that its own memory and the pointers allow.
  */
-import type { CallId, GreetingId, HomeId, TaskKey } from '../protocol/ids.ts';
+import type { CallId, GreetingId, HomeId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
-/** What one process has at a time: a home, or a task. */
-export type Claimable = HomeId | TaskKey;
-
 /** What bytes are kept for. */
-export type Keepable = Claimable | CallId | GreetingId;
+export type Keepable = HomeId | CallId | GreetingId;
 
 /** What the bytes are. */
 export type Part = 'session' | 'task' | 'outcome' | 'greeting';
@@ -40,15 +37,15 @@ export interface ClaimsAndBytes {
    * Claims something for this process, for `ttlMs`, unless another live process holds it. A repeated claim renews it with the same
    * fencing token, so a claim whose reply was lost can be repeated. Many at once take about as long as one.
    */
-  claim(id: Claimable, ttlMs: number): Promise<Claim>;
+  claim(id: HomeId, ttlMs: number): Promise<Claim>;
   /** Returns the holder of the claim, alive or not, or `null` if there is no claim. */
-  holderOf(id: Claimable): Promise<HeldClaim | null>;
+  holderOf(id: HomeId): Promise<HeldClaim | null>;
   /**
    * Ends the claim of this process with this fencing token, and no other claim. If the store is unreachable, that is done when it is
    * back, unless it is claimed again before.
    * @param fencingToken `null` after a claim that failed: the store may have it, and only its reply was lost
    */
-  release(id: Claimable, fencingToken: number | null): Promise<void>;
+  release(id: HomeId, fencingToken: number | null): Promise<void>;
   /**
    * Keeps sealed bytes for `ttlMs`, which can change, unless another process has claimed what they are of after this one.
    * @param fencingToken of the claim of this process; `null` if it has none: then they are kept while nobody has claimed
@@ -65,7 +62,7 @@ export interface ClaimsAndBytes {
   /** Returns the bytes that were kept last, or `null`. */
   read(id: Keepable, part: Part): Promise<Uint8Array | null>;
   /** Deletes what is kept, unless another process has claimed what it is of after this one. */
-  forget(id: Claimable, part: Part, fencingToken: number | null): Promise<void>;
+  forget(id: HomeId, part: Part, fencingToken: number | null): Promise<void>;
   /** Resolves to true if the process with this instance id has a lease. */
   isAlive(instance: string): Promise<boolean>;
 }
@@ -84,7 +81,7 @@ export interface Store extends ClaimsAndBytes {
    * @param claimed if there is a claim of this, the store has not lost what it knew of it
    * @throws DirectoryUnavailable for a while after the store was unreachable: it can have lost what live processes are to keep again
    */
-  requireComplete(claimed?: Claimable): Promise<void>;
+  requireComplete(claimed?: HomeId): Promise<void>;
 }
 
 /** The store of replicas. */

@@ -6,10 +6,8 @@ type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
 
 /** Our id of one call over all its rounds: 128 random bits, base64url. */
 export type CallId = Branded<string, 'CallId'>;
-/** Our id of a home: a digest of its caller and route, equal in all replicas, or the id of the one call that is in it. */
+/** Our id of a home: a digest of its caller and route, equal in all replicas, or the id of the one call, or task, that is in it. */
 export type HomeId = Branded<string, 'HomeId'>;
-/** Our id of one task, from which the id that clients see is sealed: 128 random bits, base64url. */
-export type TaskKey = Branded<string, 'TaskKey'>;
 /** Our id of what one server said to the gateway: a digest, equal in all replicas. */
 export type GreetingId = Branded<string, 'GreetingId'>;
 /** The JSON-RPC id of a request that a modern client sent us. */
@@ -30,7 +28,6 @@ export const homeId = (value: string): HomeId => value as HomeId;
 /** The home of a call whose caller has none that is claimed: it is claimed only when another process goes on with the call. */
 export const homeBornWith = (call: CallId): HomeId => homeId(call);
 export const greetingId = (value: string): GreetingId => value as GreetingId;
-export const taskKey = (value: string): TaskKey => value as TaskKey;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;
 export const upstreamRequestId = (value: string | number): UpstreamRequestId =>

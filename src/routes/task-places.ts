@@ -1,7 +1,7 @@
 /** Where the tasks of a gateway are: who finds them, and what becomes of them when their replica is gone. */
 import type { RouteConfig } from '../config/schema.ts';
 import { randomId } from '../lib/crypto.ts';
-import type { Store } from '../model/store.ts';
+import type { HomeOwnership } from '../model/ownership.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { TaskStore } from '../tasks/store.ts';
 import { TaskIds, type AddressedOwner } from '../tasks/task-ids.ts';
@@ -15,7 +15,7 @@ import type { SharedServices } from './shared-services.ts';
  * - `owners`: each at one replica, which its id names. They end with it, so only the server's own legacy tasks are tasks there
  */
 export type TaskPlaces =
-  | { readonly type: 'store'; readonly store: Store }
+  | { readonly type: 'store'; readonly homes: HomeOwnership }
   | { readonly type: 'process' }
   | { readonly type: 'owners'; readonly owner: AddressedOwner };
 
@@ -25,12 +25,12 @@ type TaskServices = Pick<TasksOptions, 'calls' | 'promotion' | 'relay'> &
 /** Decides where the tasks of a gateway are. */
 export function taskPlacesOf({
   config,
-  replica: { directory, store: shared, owner },
+  replica: { directory, ownership, owner },
   hasSiblings,
 }: Pick<SharedServices, 'config' | 'replica' | 'hasSiblings'>): TaskPlaces {
   // Without Redis, workers share a store that no other machine can ask.
-  const store = config.relay === null ? shared : directory;
-  if (store !== null) return { type: 'store', store };
+  const areFound = config.relay === null || directory !== null;
+  if (ownership !== null && areFound) return { type: 'store', homes: ownership };
   if (!hasSiblings) return { type: 'process' };
   const { address } = owner;
   // Only a relay over HTTP does without Redis.
@@ -49,7 +49,7 @@ export function createTasks(
   earlier: Tasks | null = null,
 ): Tasks {
   const { calls, promotion, relay, config, replica, sealKeys, taskQuota, clock, log } = services;
-  const store = places.type === 'store' ? places.store : null;
+  const homes = places.type === 'store' ? places.homes : null;
   const owner = places.type === 'owners' ? places.owner : null;
   const { audience } = config.seal;
   const seal = new SessionSeal({ keys: sealKeys, audience, route });
@@ -63,10 +63,10 @@ export function createTasks(
     calls,
     promotion,
     quota: taskQuota,
-    store: store && new TaskStore(store, sealKeys.ring('task'), audience),
+    store: homes && new TaskStore(homes, sealKeys.ring('task'), audience),
     relay,
     ids,
-    randomKey: randomId,
+    randomHome: randomId,
     clock,
     log,
   };

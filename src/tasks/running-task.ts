@@ -6,9 +6,8 @@ import { inBackground, reportDefect } from '../lib/background.ts';
 import { Closing, sleep, timeLeftMs, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import { callFailure } from '../model/failures.ts';
 import type { Caller, Failure, Waiter, WaitingTask } from '../model/request.ts';
-import type { Written } from '../model/store.ts';
 import { isTaskOver } from '../model/task.ts';
-import type { TaskKey } from '../protocol/ids.ts';
+import type { HomeId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import { isStorable, TASK_TOO_LARGE, type TaskRecord } from './record.ts';
@@ -18,15 +17,11 @@ import { failedBy, nextStep } from './next-step.ts';
 import { endWaiter, stopElsewhere, type TaskCalls } from './task-calls.ts';
 
 export interface RunningTaskOptions {
-  readonly key: TaskKey;
+  readonly home: HomeId;
   readonly calls: TaskCalls;
   /** `null` if tasks live in this process only. */
   readonly store: TaskStore | null;
   readonly clock: Clock;
-  /** Claims the task for this replica. Resolves to false if another one has taken it over. Rejects with DirectoryUnavailable. */
-  readonly claim: () => Promise<boolean>;
-  /** The fencing token of that claim; `null` if there is none. */
-  readonly fencingToken: () => number | null;
   /** Called once, when nothing of the task is left here. */
   readonly onGone: () => void;
   /** Called if the server could not be told that the task was cancelled. */
@@ -192,19 +187,9 @@ export class RunningTask implements WaitingTask {
     if (saving !== null) await Promise.race([saving, late()]);
   }
 
-  /**
-   * Claims the task once more and keeps its record again, as the store may have lost both, or leaves it to the replica that
-   * has taken it over.
-   * @returns false if the store does not respond
-   */
-  async claimAgain(): Promise<boolean> {
-    if (this.#isGone) return true;
-    const isOurs = await this.#options.claim().catch(() => null);
-    if (this.#isGone) return true;
-    if (isOurs === true) this.#saver.save();
-    // One that has ended here is being saved: nothing undoes that.
-    if (isOurs === false && !isTaskOver(this.#record.state)) this.#leaveToHolder();
-    return isOurs !== null;
+  /** Keeps the record again, as the store may have lost it, or leaves the task to the replica that has taken it over. */
+  keepAgain(): void {
+    this.#saver.save();
   }
 
   /** Notes that another replica had the task, which was taken for dead. */
@@ -221,11 +206,6 @@ export class RunningTask implements WaitingTask {
     // While a waiter waited here, that replica could not cancel the call.
     if (state.status === 'cancelled') this.#waiting?.abort();
     this.#change({ state, statusMessage, retry: null });
-  }
-
-  /** Keeps the record in the store. @throws DirectoryUnavailable */
-  keep(): Promise<Written> {
-    return this.#saver.keep();
   }
 
   /**
@@ -263,10 +243,7 @@ export class RunningTask implements WaitingTask {
       if (this.#record.retry === null) return failure;
       const next = nextStep(reply, retry, this.#record.retry, cause);
       if (next.type === 'later') {
-        await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
-        // It can have gone meanwhile, and given its claim back.
-        if (!this.#isGone && !(await this.#options.claim().catch(() => true)))
-          this.#leaveToHolder();
+        await this.#waitToRetry();
       } else if (next.type === 'shutOut') {
         if (areNew) {
           this.#change(failedBy(cause ?? next.failure));
@@ -289,6 +266,13 @@ export class RunningTask implements WaitingTask {
         if (next.type === 'shown' && !this.#hasMoved) return failure;
       }
     }
+  }
+
+  async #waitToRetry(): Promise<void> {
+    const { clock, store, home } = this.#options;
+    await sleep(clock, RETRY_MS, this.#over.signal);
+    // Another replica can have taken the task over, and its call.
+    if (!this.#isGone && (await store?.isStillHere(home)) === false) this.#leaveToHolder();
   }
 
   /** Waits for the next request about the task, which brings credentials. The time of the task is the bound. */
@@ -364,20 +348,20 @@ export class RunningTask implements WaitingTask {
 
   /** The time of the task is over: nothing of it is left. */
   #expire(): void {
-    const { key, store, fencingToken } = this.#options;
     this.cancel();
-    const token = fencingToken();
-    this.#goAway();
-    inBackground(store?.forget(key, token));
+    this.#goAway(false);
   }
 
-  #goAway(): void {
+  /** @param isLeft whether what is kept of the task is for others */
+  #goAway(isLeft = true): void {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#waiting = null;
     this.#expiry.cancel();
     this.#over.abort();
-    this.#options.onGone();
+    const { store, home, onGone } = this.#options;
+    store?.giveUp(home, isLeft);
+    onGone();
     this.#tellChange();
   }
 

@@ -2,16 +2,16 @@
  * The ids of tasks, as clients see them: sealed for the principal and the route. Where replicas share no store, they also
  * hold the address of the replica that has the task.
  */
-import { taskKey, type TaskKey } from '../protocol/ids.ts';
+import { homeId, type HomeId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { SessionSeal } from '../seal/session-seal.ts';
 import type { Caller } from '../model/request.ts';
 
-/** What tells keys of tasks from other ids in the store. */
-const KEY_PREFIX = 'task:';
+/** What tells the homes of tasks from others in the store. */
+const PREFIX = 'task:';
 /** Ids travel in a header (`Mcp-Name`), and in logs and URLs of clients. */
 const MAX_ID_LENGTH = 200;
-/** Keys and instance ids are random numbers of this length. */
+/** The ids of homes and instances are random numbers of this length. */
 const RANDOM_BYTES = 16;
 
 /** A replica that others reach over the relay. */
@@ -19,7 +19,7 @@ export type AddressedOwner = PointerOwner & { readonly address: string };
 
 /** The task that an id names. */
 export interface TaskName {
-  readonly key: TaskKey;
+  readonly home: HomeId;
   /** The replica that has it; `null` if the ids do not say. */
   readonly owner: AddressedOwner | null;
 }
@@ -40,18 +40,18 @@ export class TaskIds {
 
   /** Whether ids are short enough: they have one length. */
   get fit(): boolean {
-    const anyKey = TaskIds.keyOf(Buffer.alloc(RANDOM_BYTES).toString('base64url'));
-    return this.idOf(anyKey, { principal: null }) !== null;
+    const anyHome = TaskIds.homeOf(Buffer.alloc(RANDOM_BYTES).toString('base64url'));
+    return this.idOf(anyHome, { principal: null }) !== null;
   }
 
-  /** Returns the key of a new task. @param random 128 bits, base64url */
-  static keyOf(random: string): TaskKey {
-    return taskKey(`${KEY_PREFIX}${random}`);
+  /** Returns the home of a new task. @param random 128 bits, base64url */
+  static homeOf(random: string): HomeId {
+    return homeId(`${PREFIX}${random}`);
   }
 
   /** Returns the id of a task that is here. It is bound to the principal ("Auth binding"). @returns `null` if it is too long */
-  idOf(key: TaskKey, { principal }: Pick<Caller, 'principal'>): string | null {
-    const random = key.slice(KEY_PREFIX.length);
+  idOf(home: HomeId, { principal }: Pick<Caller, 'principal'>): string | null {
+    const random = home.slice(PREFIX.length);
     const id = this.#seal.seal('task', this.#write(random), principal ?? '');
     return id === null || id.length > MAX_ID_LENGTH ? null : id;
   }
@@ -70,12 +70,12 @@ export class TaskIds {
   }
 
   #read(content: string): TaskName | null {
-    if (this.#owner === null) return { key: TaskIds.keyOf(content), owner: null };
+    if (this.#owner === null) return { home: TaskIds.homeOf(content), owner: null };
     const bytes = Buffer.from(content, 'latin1');
     const instance = bytes.toString('base64url', RANDOM_BYTES, 2 * RANDOM_BYTES);
     const address = bytes.toString('latin1', 2 * RANDOM_BYTES);
     if (!URL.canParse(address)) return null;
-    const key = TaskIds.keyOf(bytes.toString('base64url', 0, RANDOM_BYTES));
-    return { key, owner: { id: instance, instance, address } };
+    const home = TaskIds.homeOf(bytes.toString('base64url', 0, RANDOM_BYTES));
+    return { home, owner: { id: instance, instance, address } };
   }
 }

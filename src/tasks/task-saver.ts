@@ -1,13 +1,12 @@
 /** Keeps the record of a task in the store. While the store is unreachable, the process that has the task knows more. */
 import { Closing, sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
-import type { Written } from '../model/store.ts';
 import { isTaskOver } from '../model/task.ts';
-import type { TaskKey } from '../protocol/ids.ts';
+import type { HomeId } from '../protocol/ids.ts';
 import type { TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 
 export interface TaskSaverOptions {
-  readonly key: TaskKey;
+  readonly home: HomeId;
   /** `null` if tasks live in this process only: nothing is kept then. */
   readonly store: TaskStore | null;
   readonly clock: Clock;
@@ -15,10 +14,6 @@ export interface TaskSaverOptions {
   readonly record: () => TaskRecord;
   /** Aborts when the task is gone from here: then nothing more is kept. */
   readonly gone: Closed;
-  /** The fencing token of the claim of this process; `null` if it has none. */
-  readonly fencingToken: () => number | null;
-  /** Claims the task once more. Resolves to false if another replica has it. Rejects with DirectoryUnavailable. */
-  readonly claim: () => Promise<boolean>;
   /**
    * Called when nothing more is to be kept: the store has the end of the task, or another replica has the task.
    * @param end the end that another replica has kept, if that is why
@@ -30,8 +25,6 @@ export interface TaskSaverOptions {
 const PROGRESS_MS = 1_000;
 /** How long to wait before a record is kept again that the store did not take, in ms. */
 const RETRY_MS = 1_000;
-/** How long the store keeps a record longer than the task lives, in ms. */
-const STORED_LONGER_MS = 60_000;
 
 export class TaskSaver {
   readonly #options: TaskSaverOptions;
@@ -51,24 +44,16 @@ export class TaskSaver {
     return this.#saving;
   }
 
-  /** Keeps the record. @throws DirectoryUnavailable */
-  async keep(): Promise<Written> {
-    const { key, store, record, clock, fencingToken } = this.#options;
-    const { createdAtMs, ttlMs } = record();
-    const leftMs = timeLeftMs(clock, createdAtMs, ttlMs);
-    if (store === null) return 'kept';
-    return store.keep(key, record(), leftMs + STORED_LONGER_MS, fencingToken());
-  }
-
   /**
    * Has the record kept, and what changes meanwhile after that.
    * @param what has changed. Progress is kept once a second at most, since the whole record is written
    */
   save(what: 'state' | 'progress' = 'state'): void {
     this.#isSaved = false;
-    if (this.#options.store === null) return;
+    const { store } = this.#options;
+    if (store === null) return;
     if (what === 'state') this.hurry();
-    this.#saving ??= this.#saveChanges();
+    this.#saving ??= this.#saveChanges(store);
   }
 
   /** Has what waits to be kept kept at once. */
@@ -78,32 +63,30 @@ export class TaskSaver {
 
   /** Finds the end of the task that another replica has kept. @returns `null` if there is none, or the store is unreachable */
   async endKept(): Promise<TaskRecord | null> {
-    const { key, store } = this.#options;
-    const kept = (await store?.find(key).catch(() => null)) ?? null;
+    const { home, store } = this.#options;
+    const kept = (await store?.find(home).catch(() => null)) ?? null;
     return kept !== null && isTaskOver(kept.state) ? kept : null;
   }
 
-  async #saveChanges(): Promise<void> {
-    const { clock, record, gone, claim, onOver } = this.#options;
+  async #saveChanges(store: TaskStore): Promise<void> {
+    const { home, clock, record, gone, onOver } = this.#options;
     try {
       while (!this.#isSaved) {
         await this.#waitForProgress();
         if (gone.aborted) return;
         this.#isSaved = true;
-        try {
-          const written = await this.keep();
-          if (written === 'kept') continue;
-          // The store can have lost the claim, and a new one have begun meanwhile.
-          const isOurs = written === 'lost' && (await claim());
-          const end = isOurs ? null : await this.endKept();
-          if (gone.aborted) return;
-          if (!isOurs) return onOver(end);
-          this.save();
-        } catch {
-          this.#isSaved = false;
-          await sleep(clock, RETRY_MS, gone);
-          if (gone.aborted) return;
+        const { createdAtMs, ttlMs } = record();
+        const leftMs = timeLeftMs(clock, createdAtMs, ttlMs);
+        const written = await store.keep(home, record(), leftMs).catch(() => null);
+        if (written === 'kept') continue;
+        const isLost = written === 'lost' && !(await store.isStillHere(home));
+        if (written === 'ended' || isLost) {
+          const end = await this.endKept();
+          return gone.aborted ? undefined : onOver(end);
         }
+        this.#isSaved = false;
+        await sleep(clock, RETRY_MS, gone);
+        if (gone.aborted) return;
       }
       // Any replica can serve it now.
       if (isTaskOver(record().state)) onOver(null);

@@ -2,7 +2,6 @@
  * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does that
  * in its place. It lives with its call, and any replica serves its client.
  */
-import { inBackground } from '../lib/background.ts';
 import { sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import type { Quota } from '../lib/counts.ts';
 import { DirectoryUnavailable } from '../model/store.ts';
@@ -11,13 +10,12 @@ import type { Relay, RelayedHandle } from '../model/relay.ts';
 import type { Caller, CallReply, EdgeRequest, Waiter, Promotion } from '../model/request.ts';
 import { isTaskOver, TASK_STATUSES, type TaskEngine, type TaskReply } from '../model/task.ts';
 import type { Log } from '../ops/log.ts';
-import type { TaskKey } from '../protocol/ids.ts';
+import type { HomeId } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { isStorable, replyOf, requestOf, type TaskRecord } from './record.ts';
 import { RunningTask } from './running-task.ts';
 import type { TaskStore } from './store.ts';
-import { TaskClaims } from './task-claims.ts';
 import { retryOf, type RouteCalls } from './task-calls.ts';
 import { TaskIds, type TaskName } from './task-ids.ts';
 import { createTaskResult, detailedTask, readTaskReply } from './wire.ts';
@@ -34,7 +32,7 @@ export interface TasksOptions {
   readonly ids: TaskIds;
   readonly quota: Quota;
   readonly promotion: (request: EdgeRequest) => Promotion | null;
-  readonly randomKey: () => string;
+  readonly randomHome: () => string;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -66,15 +64,13 @@ type TaskLocation =
 
 export class Tasks implements TaskEngine {
   readonly #options: TasksOptions;
-  readonly #tasks: Map<TaskKey, RunningTask>;
-  readonly #claims: TaskClaims;
+  readonly #tasks: Map<HomeId, RunningTask>;
   #isStopping = false;
 
   /** @param earlier the tasks of the route with other settings, which go on */
   constructor(options: TasksOptions, earlier: Tasks | null = null) {
     this.#options = options;
-    this.#tasks = earlier === null ? new Map<TaskKey, RunningTask>() : earlier.#tasks;
-    this.#claims = earlier === null ? new TaskClaims() : earlier.#claims;
+    this.#tasks = earlier === null ? new Map<HomeId, RunningTask>() : earlier.#tasks;
   }
 
   /** How many tasks are here, by their status. */
@@ -169,9 +165,9 @@ export class Tasks implements TaskEngine {
     await Promise.all([...this.#tasks.values()].map((task) => task.leave()));
   }
 
-  /** Claims all tasks again, and leaves those to other replicas that these have taken over. */
-  claimAgain(): Promise<void> {
-    return this.#claims.claimAgain(this.#tasks.values(), this.#options.clock);
+  /** Keeps all tasks again, and leaves those to other replicas that these have taken over. */
+  keepAgain(): void {
+    for (const task of this.#tasks.values()) task.keepAgain();
   }
 
   /** Has the call become a task if its client would be told to retry. */
@@ -184,8 +180,8 @@ export class Tasks implements TaskEngine {
     if (isAsked && !terms.onQuestion) return reply;
     if (terms.afterMs === null && !calls.runsAsServerTask(request, retry.requestState))
       return reply;
-    const key = TaskIds.keyOf(this.#options.randomKey());
-    const taskId = ids.idOf(key, request.caller);
+    const home = TaskIds.homeOf(this.#options.randomHome());
+    const taskId = ids.idOf(home, request.caller);
     const giveBack = taskId === null ? null : quota.take(request.caller.principalKey);
     // The client can go on as without tasks.
     if (taskId === null || giveBack === null) return reply;
@@ -202,44 +198,50 @@ export class Tasks implements TaskEngine {
       },
       retry: { request: requestOf(request), requestState, inputResponses: null },
     };
-    const task = this.#add(key, record, request.caller, giveBack);
-    try {
-      if (this.#options.store !== null && !isStorable(record)) throw new Error('too large');
-      // No client may know of a task that could not be found ("Task Creation").
-      if (!(await this.#claim(key, task))) throw new Error('not claimed');
-      if ((await task.keep()) !== 'kept') throw new Error('not kept');
-    } catch {
-      await task.leave();
+    // No client may know of a task that could not be found ("Task Creation").
+    if (!(await this.#isKept(home, record))) {
+      giveBack();
       return reply;
     }
+    const task = this.#add(home, record, request.caller, giveBack);
     task.begin();
     log.event('task.created', { route, ...{ status: task.record.state.status } });
     const result = createTaskResult({ ...task.record, taskId }, retry.meta);
     return { kind: 'result', result };
   }
 
-  #add(key: TaskKey, record: TaskRecord, caller: Caller, giveBack: () => void): RunningTask {
+  /** Keeps a new task, where tasks are kept. @returns false if it cannot be kept */
+  async #isKept(home: HomeId, record: TaskRecord): Promise<boolean> {
+    const { store } = this.#options;
+    if (store === null) return true;
+    if (!isStorable(record)) return false;
+    try {
+      await store.claimNew(home, () => this.#lost(home));
+      if ((await store.keep(home, record, record.ttlMs)) === 'kept') return true;
+    } catch (error) {
+      if (!(error instanceof DirectoryUnavailable)) throw error;
+    }
+    store.giveUp(home, false);
+    return false;
+  }
+
+  #add(home: HomeId, record: TaskRecord, caller: Caller, giveBack: () => void): RunningTask {
     const { calls, store, clock, log, route } = this.#options;
     const task: RunningTask = new RunningTask(record, caller, {
-      ...{ key, calls, store, clock },
-      claim: () => this.#claim(key, task),
-      fencingToken: () => this.#claims.tokenOf(key),
+      ...{ home, calls, store, clock },
       onNotStopped: () => log.event('task.not_stopped', { route }),
       onGone: () => {
-        this.#tasks.delete(key);
+        this.#tasks.delete(home);
         giveBack();
-        this.#claims.release(store, key);
       },
     });
-    this.#tasks.set(key, task);
+    this.#tasks.set(home, task);
     return task;
   }
 
-  /** @returns false if another replica has the task. @throws DirectoryUnavailable */
-  async #claim(key: TaskKey, task: RunningTask): Promise<boolean> {
-    const { store } = this.#options;
-    if (store === null) return true;
-    return this.#claims.claim(store, key, task.leftMs, () => this.#tasks.get(key) === task);
+  /** Another replica has taken the task over. */
+  #lost(home: HomeId): void {
+    this.#tasks.get(home)?.keepAgain();
   }
 
   async #find(request: EdgeRequest, taskId: string): Promise<TaskLocation | FailedReply> {
@@ -254,9 +256,9 @@ export class Tasks implements TaskEngine {
   }
 
   /** @returns where the task is, or `null` if there is none. @throws DirectoryUnavailable */
-  async #place({ key, owner }: TaskName, request: EdgeRequest): Promise<TaskLocation | null> {
+  async #place({ home, owner }: TaskName, request: EdgeRequest): Promise<TaskLocation | null> {
     const { store, instance, clock } = this.#options;
-    const here = this.#tasks.get(key);
+    const here = this.#tasks.get(home);
     if (here !== undefined) {
       here.usedBy(request.caller);
       await here.lookForEnd();
@@ -267,44 +269,35 @@ export class Tasks implements TaskEngine {
         ? null
         : { type: 'elsewhere', record: null, holder: owner };
     }
-    const record = (await store?.find(key)) ?? null;
+    const record = (await store?.find(home)) ?? null;
     const leftMs = record === null ? 0 : timeLeftMs(clock, record.createdAtMs, record.ttlMs);
     if (store === null || record === null || leftMs <= 0) return null;
     if (isTaskOver(record.state)) return { type: 'over', record };
-    const claim = await store.claim(key, leftMs);
-    if (claim.type === 'held') return { type: 'elsewhere', record, holder: claim.by };
-    return this.#placeClaimed(key, claim.fencingToken, store, request);
+    const claim = await store.claim(home, () => this.#lost(home));
+    if (claim.type === 'elsewhere') return { type: 'elsewhere', record, holder: claim.holder };
+    return this.#placeClaimed(home, claim.record, store, request);
   }
 
-  /** @returns where a task is that this process has just claimed. @throws DirectoryUnavailable */
-  async #placeClaimed(
-    key: TaskKey,
-    fencingToken: number,
+  /** @returns where a task is that this process has just claimed, and that was like this then */
+  #placeClaimed(
+    home: HomeId,
+    record: TaskRecord | null,
     store: TaskStore,
     request: EdgeRequest,
-  ): Promise<TaskLocation | null> {
-    // The replica that had it could change it until the claim.
-    const record = await store.find(key).catch((error: unknown) => {
-      // Nobody would serve the task, or give the claim back.
-      if (!this.#tasks.has(key)) inBackground(store.release(key, fencingToken));
-      throw error;
-    });
-    // Another request may have claimed it meanwhile.
-    let task = this.#tasks.get(key);
-    if (task === undefined) {
-      if (record === null || isTaskOver(record.state) || this.#isStopping) {
-        inBackground(store.release(key, fencingToken));
-        return record && { type: 'over', record };
-      }
-      task = this.#takeOver(key, record, request);
+  ): TaskLocation | null {
+    // Another request may have claimed it at the same time.
+    const here = this.#tasks.get(home);
+    if (here !== undefined) return { type: 'here', task: here };
+    if (record === null || isTaskOver(record.state) || this.#isStopping) {
+      store.giveUp(home, true);
+      return record && { type: 'over', record };
     }
-    this.#claims.note(key, fencingToken);
-    return { type: 'here', task };
+    return { type: 'here', task: this.#takeOver(home, record, request) };
   }
 
-  #takeOver(key: TaskKey, record: TaskRecord, { caller }: EdgeRequest): RunningTask {
+  #takeOver(home: HomeId, record: TaskRecord, { caller }: EdgeRequest): RunningTask {
     const { quota, log, route } = this.#options;
-    const task = this.#add(key, record, caller, quota.takeAnyway(caller.principalKey));
+    const task = this.#add(home, record, caller, quota.takeAnyway(caller.principalKey));
     task.noteTakenOver();
     log.event('task.taken_over', { route, status: record.state.status });
     if (record.state.status === 'working') task.begin();
@@ -357,6 +350,6 @@ export class Tasks implements TaskEngine {
 
   #here({ caller }: EdgeRequest, taskId: string): RunningTask | undefined {
     const name = this.#options.ids.nameOf(taskId, caller);
-    return name === null ? undefined : this.#tasks.get(name.key);
+    return name === null ? undefined : this.#tasks.get(name.home);
   }
 }

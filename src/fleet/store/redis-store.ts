@@ -2,13 +2,13 @@
 import {
   DirectoryUnavailable,
   type Claim,
-  type Claimable,
   type Directory,
   type HeldClaim,
   type Keepable,
   type Part,
   type Written,
 } from '../../model/store.ts';
+import type { HomeId } from '../../protocol/ids.ts';
 import { wholeMs } from '../redis/client.ts';
 import { RedisMember, type RedisStoreOptions } from './redis-member.ts';
 import {
@@ -48,16 +48,16 @@ export class RedisStore extends RedisMember implements Directory {
    * text and stays. A holder that renews its lease in between has lost the call, as it would have a moment
    * earlier: its fencing token is over, and `holderOf` returns another holder.
    */
-  async claim(id: Claimable, ttlMs: number): Promise<Claim> {
+  async claim(id: HomeId, ttlMs: number): Promise<Claim> {
     return this.#unreleased.replace(id, () => this.#claim(id, ttlMs));
   }
 
-  async holderOf(id: Claimable): Promise<HeldClaim | null> {
+  async holderOf(id: HomeId): Promise<HeldClaim | null> {
     const text = await this.run((redis) => redis.get(this.#key(id, 'claim')));
     return text === null ? null : this.#read(text);
   }
 
-  async release(id: Claimable, fencingToken: number | null): Promise<void> {
+  async release(id: HomeId, fencingToken: number | null): Promise<void> {
     const key = this.#key(id, 'claim');
     try {
       await this.run((redis) => redis.eval(RELEASE, 1, key, this.#owner, fencingToken ?? ''));
@@ -95,11 +95,11 @@ export class RedisStore extends RedisMember implements Directory {
     return value && readBytes(value);
   }
 
-  async forget(id: Claimable, part: Part, fencingToken: number | null): Promise<void> {
+  async forget(id: HomeId, part: Part, fencingToken: number | null): Promise<void> {
     await this.#change(id, part, '', 1, fencingToken);
   }
 
-  async requireComplete(claimed?: Claimable): Promise<void> {
+  async requireComplete(claimed?: HomeId): Promise<void> {
     if (await this.isComplete()) return;
     const holder = claimed === undefined ? null : await this.holderOf(claimed);
     if (holder === null) throw this.incomplete();
@@ -112,7 +112,7 @@ export class RedisStore extends RedisMember implements Directory {
     }
   }
 
-  async #claim(id: Claimable, ttlMs: number): Promise<Claim> {
+  async #claim(id: HomeId, ttlMs: number): Promise<Claim> {
     const keys = [this.#key(id, 'claim'), this.#key(id, 'token')];
     let replaceable = '';
     for (let takeovers = 0; ; takeovers++) {

@@ -1,15 +1,15 @@
 /** Claims that are to be released, and could not be: the store is unreachable. */
 import { LruMap } from '../../lib/containers.ts';
-import type { Claimable } from '../../model/store.ts';
+import type { HomeId } from '../../protocol/ids.ts';
 
 /** How many claims are released once more, when the store is back. */
 const MAX_UNRELEASED = 10_000;
 
 export class UnreleasedClaims {
   /** By their calls. `null`: the fencing token is not known. */
-  readonly #fencingTokens = new LruMap<Claimable, number | null>(MAX_UNRELEASED);
+  readonly #fencingTokens = new LruMap<HomeId, number | null>(MAX_UNRELEASED);
 
-  add(id: Claimable, fencingToken: number | null): void {
+  add(id: HomeId, fencingToken: number | null): void {
     this.#fencingTokens.set(id, fencingToken);
   }
 
@@ -18,7 +18,7 @@ export class UnreleasedClaims {
    * store may have it nevertheless, and it is to be released whatever its fencing token is.
    * @throws what `claim` throws
    */
-  async replace<Result>(id: Claimable, claim: () => Promise<Result>): Promise<Result> {
+  async replace<Result>(id: HomeId, claim: () => Promise<Result>): Promise<Result> {
     const wasUnreleased = this.#fencingTokens.has(id);
     this.#fencingTokens.delete(id);
     try {
@@ -33,7 +33,7 @@ export class UnreleasedClaims {
   }
 
   /** Removes all. @returns them, with their fencing tokens */
-  takeAll(): [Claimable, number | null][] {
+  takeAll(): [HomeId, number | null][] {
     return this.#fencingTokens.takeAll();
   }
 }

@@ -4,7 +4,7 @@ import { DirectoryUnavailable, type Written } from '../../../src/model/store.ts'
 import { isTaskOver } from '../../../src/model/task.ts';
 import { illFormedAnswer } from '../../../src/model/question-failures.ts';
 import type { CallReply, EdgeRequest, Waiter } from '../../../src/model/request.ts';
-import { taskKey } from '../../../src/protocol/ids.ts';
+import { homeId } from '../../../src/protocol/ids.ts';
 import type { JsonObject } from '../../../src/protocol/json.ts';
 import type { TaskRecord } from '../../../src/tasks/record.ts';
 import { RunningTask } from '../../../src/tasks/running-task.ts';
@@ -25,22 +25,20 @@ function asking(requestState: string, inputRequests = QUESTIONS): CallReply {
 function taskTestbed({
   store = null,
   inputResponses = null,
-  isOurs = true,
 }: {
-  readonly store?: TaskStore | null;
+  readonly store?: Partial<TaskStore> | null;
   readonly inputResponses?: JsonObject | null;
-  /** Whether the task is still that of this replica when it claims it. */
-  readonly isOurs?: boolean;
 } = {}) {
   const clock = new ManualClock();
   const retries: EdgeRequest[] = [];
   const waiters: Waiter[] = [];
-  /** What the task did with its claim and its call. */
+  /** What became of the task, and what it did with its call. */
   const did: string[] = [];
   let reply: (reply: CallReply) => void = () => {};
   const { caller, inputResponses: _none, requestState: _new, ...request } = FIRST;
   const status = inputResponses === null ? 'input_required' : 'working';
   const nowMs = clock.now();
+  const withAll: Partial<TaskStore> = { giveUp: () => {}, ...store };
   const task = new RunningTask(
     {
       state: status === 'working' ? { status } : { status, inputRequests: QUESTIONS },
@@ -50,8 +48,7 @@ function taskTestbed({
     },
     caller,
     {
-      key: taskKey('task:1'),
-      fencingToken: () => 1,
+      home: homeId('task:1'),
       calls: {
         serve: (retry, waiter) => {
           retries.push(retry);
@@ -61,11 +58,8 @@ function taskTestbed({
         cancelHere: () => true,
         sendBack: () => void did.push('send back'),
       },
-      ...{ store, clock },
-      claim: async () => {
-        did.push('claim');
-        return isOurs;
-      },
+      store: store && (withAll as TaskStore),
+      clock,
       onGone: () => void did.push('gone'),
       onNotStopped: () => {},
     },
@@ -247,7 +241,7 @@ test.each([
   };
   const store: Partial<TaskStore> = { keep };
   const { task, replies } = taskTestbed({
-    store: store as TaskStore,
+    store,
     inputResponses: ANSWERS,
   });
   task.begin();
@@ -264,7 +258,7 @@ test.each([
 test('a task is left although the store is unreachable', async () => {
   const keep = () => Promise.reject(new DirectoryUnavailable('timeout', 'away'));
   const store: Partial<TaskStore> = { keep };
-  const { task, clock } = taskTestbed({ store: store as TaskStore });
+  const { task, clock } = taskTestbed({ store });
   task.learned({ ttlMs: null, pollIntervalMs: 1_000, statusMessage: 'half done' });
   await settled();
   const left = task.leave();
@@ -277,32 +271,32 @@ test('a task is left although the store is unreachable', async () => {
 describe('a task that another replica has taken over', () => {
   // Rule shared-16.
   test('keeps nothing any more, and has its call reply to its waiter', async () => {
-    const kept: unknown[] = [];
-    const keep = async (_key: unknown, record: unknown): Promise<Written> => {
-      kept.push(record);
-      return 'kept';
+    const tried: unknown[] = [];
+    const store: Partial<TaskStore> = {
+      keep: async (_home, { statusMessage }) => {
+        tried.push(statusMessage);
+        return 'lost';
+      },
+      find: async () => null,
+      isStillHere: async () => false,
     };
-    const store: Partial<TaskStore> = { keep };
-    const testbed = taskTestbed({
-      store: store as TaskStore,
-      inputResponses: ANSWERS,
-      isOurs: false,
-    });
+    const testbed = taskTestbed({ store, inputResponses: ANSWERS });
     const { task, clock, waiters, did, replies } = testbed;
     task.begin();
     await settled();
-    expect(await task.claimAgain()).toBe(true);
+    task.keepAgain();
+    await settled();
     waiters[0]?.notify('notifications/progress', {
       progressToken: 1,
       progress: 1,
       message: 'half',
     });
     await settled();
-    expect(kept).toEqual([]);
+    expect(tried).toEqual([null]);
     // Its call may have more to do before it can reply.
     clock.advance(1_000);
     await settled();
-    expect(did).toEqual(['claim', 'gone', 'send back', 'send back']);
+    expect(did).toEqual(['gone', 'send back', 'send back']);
     expect([waiters[0]?.closed.aborted, task.credentialsKey]).toEqual([false, null]);
     await replies(asking('round-1'));
     expect(clock.pending).toBe(0);
@@ -327,7 +321,7 @@ describe('a task that another replica has taken over', () => {
       },
     };
     const { task, waiters, did } = taskTestbed({
-      store: store as TaskStore,
+      store,
       inputResponses: ANSWERS,
     });
     task.noteTakenOver();
@@ -340,15 +334,23 @@ describe('a task that another replica has taken over', () => {
   });
 
   // Rule shared-16.
-  test('is not claimed again once it is given back', async () => {
-    const { task, clock, did, replies } = taskTestbed({ inputResponses: ANSWERS });
+  test('is not looked for once it is given back', async () => {
+    const looks: string[] = [];
+    const store: Partial<TaskStore> = {
+      keep: async () => 'kept',
+      isStillHere: async (home) => looks.push(home) < 0,
+    };
+    const { task, clock, did, replies } = taskTestbed({
+      store,
+      inputResponses: ANSWERS,
+    });
     task.begin();
     const error = { code: -32000, message: 'later', data: { retryable: true } };
     await replies({ kind: 'failed', failure: { error, httpStatus: 200 } });
     await task.leave();
     clock.advance(1_000);
     await settled();
-    expect(did).toEqual(['gone']);
+    expect([did, looks]).toEqual([['gone'], []]);
   });
 
   // Rule shared-16.

@@ -25,19 +25,19 @@ test('an id is short, and says which replica has the task', () => {
     fc.property(address, kid, (at, name) => {
       const owner = ownerAt(at);
       const ids = new TaskIds(sealWith(name), owner);
-      const key = TaskIds.keyOf(randomId());
-      const id = ids.idOf(key, ADA) ?? '';
+      const home = TaskIds.homeOf(randomId());
+      const id = ids.idOf(home, ADA) ?? '';
       expect(id.length).toBeLessThanOrEqual(200);
       expect(id).toMatch(/^[A-Za-z0-9_.-]+$/);
       const other = new TaskIds(sealWith(name), ownerAt('http://10.0.0.9:1'));
-      expect(other.nameOf(id, ADA)).toEqual({ key, owner: { ...owner, id: owner.instance } });
+      expect(other.nameOf(id, ADA)).toEqual({ home, owner: { ...owner, id: owner.instance } });
     }),
   );
 });
 
 test('an address for which an id would be too long has none', () => {
   const ids = new TaskIds(sealWith('k'), ownerAt(`http://${'long.'.repeat(30)}example.com:8081`));
-  expect(ids.idOf(TaskIds.keyOf(randomId()), ADA)).toBeNull();
+  expect(ids.idOf(TaskIds.homeOf(randomId()), ADA)).toBeNull();
   expect(ids.fit).toBe(false);
   expect(new TaskIds(sealWith('k'), ownerAt('http://10.0.0.1:8081')).fit).toBe(true);
 });
@@ -46,9 +46,9 @@ test('an address for which an id would be too long has none', () => {
 test('the id of another principal, and any other text, name no task', () => {
   for (const owner of [null, ownerAt('http://10.0.0.1:8081')]) {
     const ids = new TaskIds(sealWith('k'), owner);
-    const key = TaskIds.keyOf(randomId());
-    const id = ids.idOf(key, ADA) ?? '';
-    expect(ids.nameOf(id, ADA)?.key).toBe(key);
+    const home = TaskIds.homeOf(randomId());
+    const id = ids.idOf(home, ADA) ?? '';
+    expect(ids.nameOf(id, ADA)?.home).toBe(home);
     expect(ids.nameOf(id, { principal: 'eve' })).toBeNull();
     expect(ids.nameOf(id, { principal: null })).toBeNull();
     fc.assert(
@@ -60,6 +60,6 @@ test('the id of another principal, and any other text, name no task', () => {
 });
 
 test('an id without an address is none where ids have one', () => {
-  const id = new TaskIds(sealWith('k'), null).idOf(TaskIds.keyOf(randomId()), ADA) ?? '';
+  const id = new TaskIds(sealWith('k'), null).idOf(TaskIds.homeOf(randomId()), ADA) ?? '';
   expect(new TaskIds(sealWith('k'), ownerAt('http://10.0.0.1:1')).nameOf(id, ADA)).toBeNull();
 });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { DirectoryUnavailable, type Written } from '../../../src/model/store.ts';
 import { isTaskOver } from '../../../src/model/task.ts';
-import { taskKey } from '../../../src/protocol/ids.ts';
+import { homeId } from '../../../src/protocol/ids.ts';
 import type { TaskRecord } from '../../../src/tasks/record.ts';
 import type { TaskStore } from '../../../src/tasks/store.ts';
 import { TaskSaver } from '../../../src/tasks/task-saver.ts';
@@ -25,18 +25,17 @@ function testbed(endElsewhere: Partial<TaskRecord> | null) {
       return 'kept';
     },
     find: async () => endElsewhere as TaskRecord | null,
+    isStillHere: async () => {
+      state.isOldToken = false;
+      return state.isOurs;
+    },
   };
   const nowMs = clock.now();
   const record = { state: { status: 'working' }, createdAtMs: nowMs, ttlMs: 60_000 } as TaskRecord;
   const saver = new TaskSaver({
-    ...{ key: taskKey('task:1'), store: store as TaskStore, clock },
+    ...{ home: homeId('task:1'), store: store as TaskStore, clock },
     record: () => record,
     gone: gone.signal,
-    fencingToken: () => 1,
-    claim: async () => {
-      state.isOldToken = false;
-      return state.isOurs;
-    },
     onOver: () => (state.ends += 1),
   });
   const whileAway = async () => {
@@ -139,9 +138,11 @@ test.each([
 
 // Rule shared-12.
 test('is kept with the claim that the replica has now, if the store had lost the one before', async () => {
-  const { saver, kept, state, record } = testbed(null);
+  const { saver, clock, kept, state, record } = testbed(null);
   Object.assign(state, { isAway: false, isOldToken: true });
   saver.save();
+  await settled();
+  clock.advance(1_000);
   await saver.saving;
   expect([kept, state.ends]).toEqual([[record], 0]);
 });
