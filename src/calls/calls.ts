@@ -117,7 +117,7 @@ export class Calls {
     if (requestState !== null) return this.#retry(request, requestState, waiter);
     const { pool } = this.#services;
     const isOpen = this.#registry.phase === 'open';
-    const found = isOpen ? pool.holderOf(sessionOwnerOf(request)) : null;
+    const found = isOpen ? pool.holderOf(sessionOwnerOf(request), true) : null;
     return found === null
       ? this.#serveNew(request, waiter)
       : this.#serveAtHome(found, request, waiter);

@@ -99,7 +99,7 @@ export interface AtHolder {
 
 /**
  * Serves a request where a home is. While the holder does not serve it, the request waits for the home: the lease of a process ends
- * soon after it.
+ * soon after it. A holder that has changed is asked at once.
  * @returns `null` if the home is here
  */
 export async function serveAtHolder(
@@ -108,15 +108,16 @@ export async function serveAtHolder(
   { find, relay, tooLate, mayWait }: AtHolder,
 ): Promise<CallReply | null> {
   const untilMs = clock.elapsed() + TAKEOVER_MS;
-  for (;;) {
-    const isLast = !mayWait || clock.elapsed() >= untilMs;
+  for (let refusedBy: string | null = null; ;) {
+    const isLast = !mayWait || clock.elapsed() + RETRY_AFTER_MS >= untilMs;
     const holder = await find(isLast);
     if (holder === null) return null;
+    if (holder.instance === refusedBy) await sleep(clock, RETRY_AFTER_MS, waiter.closed);
+    refusedBy = holder.instance;
     const reply = await relay(holder);
     if (reply !== null) return reply;
     if (waiter.closed.aborted) return failed(CALL_CANCELLED);
     if (isLast) return tooLate(holder);
-    await sleep(clock, RETRY_AFTER_MS, waiter.closed);
   }
 }
 
@@ -136,7 +137,7 @@ export class CallsElsewhere {
 
   /**
    * Serves a new call where the home is.
-   * @param found who has the home; `null` for this process
+   * @param found who has the home, as far as is remembered; `null` for this process
    * @returns `null` if the call is to be made here
    */
   async serve(

@@ -1,9 +1,11 @@
 /** The homes that this process has: one claim for each, in the store that processes share, and one loop that renews them all. */
 import { inBackground } from '../lib/background.ts';
 import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
+import { LruMap } from '../lib/containers.ts';
 import type { HomeClaim, HomeOwnership, OwnershipListener } from '../model/ownership.ts';
 import type { Part, Store, Written } from '../model/store.ts';
 import type { HomeId } from '../protocol/ids.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
 
 /** A home that is here. */
 interface Owned {
@@ -23,6 +25,8 @@ interface Owned {
  */
 export const CLAIM_MS = 3 * 3_600_000;
 const RENEW_EVERY_MS = CLAIM_MS / 3;
+/** Of how many homes it is remembered who else has them. */
+const MAX_HOLDERS = 10_000;
 /** So many homes are claimed again at once. */
 const BATCH = 1_000;
 /** How long to wait before claims are tried again that the store did not take, in ms: twice as long each time. */
@@ -35,6 +39,8 @@ export class Ownership implements HomeOwnership {
   readonly #instance: string;
   readonly #owned = new Map<HomeId, Owned>();
   readonly #claiming = new Map<HomeId, Promise<HomeClaim>>();
+  /** Who had which home when it was last claimed here. */
+  readonly #holders = new LruMap<HomeId, PointerOwner>(MAX_HOLDERS);
   /** The homes to claim again. */
   readonly #toClaim = new Set<Owned>();
   #isClaimingAgain = false;
@@ -73,16 +79,24 @@ export class Ownership implements HomeOwnership {
     return this.#claimOwned(owned).catch(() => this.isHere(id));
   }
 
-  claim(id: HomeId, listener: OwnershipListener, part: Part = 'session'): Promise<HomeClaim> {
+  claim(
+    id: HomeId,
+    listener: OwnershipListener,
+    part: Part = 'session',
+    known?: 'new' | 'kept',
+  ): Promise<HomeClaim> {
     const running = this.#claiming.get(id);
     if (running !== undefined) return running;
-    const claiming = this.#claim(id, listener, part).finally(() => this.#claiming.delete(id));
+    this.#holders.delete(id);
+    const claiming = this.#claim(id, listener, part, known).finally(() =>
+      this.#claiming.delete(id),
+    );
     this.#claiming.set(id, claiming);
     return claiming;
   }
 
-  claimNew(id: HomeId, listener: OwnershipListener, part: Part): Promise<HomeClaim> {
-    return this.#take(id, listener, part, async () => null);
+  lastHolder(id: HomeId): PointerOwner | null {
+    return this.#holders.get(id) ?? null;
   }
 
   state(id: HomeId, part: Part, sealed: Uint8Array, ttlMs: number): Promise<Written> {
@@ -136,26 +150,26 @@ export class Ownership implements HomeOwnership {
     return term !== null && term === this.#store.term;
   }
 
-  async #claim(id: HomeId, listener: OwnershipListener, part: Part): Promise<HomeClaim> {
-    await this.#requireComplete(id, part);
-    return this.#take(id, listener, part, () => this.#store.read(id, part));
-  }
-
-  async #take(
+  async #claim(
     id: HomeId,
     listener: OwnershipListener,
     part: Part,
-    read: () => Promise<Uint8Array | null>,
+    known: 'new' | 'kept' | undefined,
   ): Promise<HomeClaim> {
+    if (known === undefined) await this.#requireComplete(id, part);
     const { term } = this.#store;
     const claim = await this.#store.claim(id, CLAIM_MS).catch((error: unknown) => {
       // If only the reply was lost, no other process could take the home.
       if (!this.isHere(id)) void this.#store.release(id, null).catch(() => {});
       throw error;
     });
-    if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
+    if (claim.type === 'held') {
+      this.#holders.set(id, claim.by);
+      return { type: 'elsewhere', holder: claim.by };
+    }
     const { fencingToken } = claim;
-    const kept = await read().catch((error: unknown) => {
+    const reading = known === 'new' ? Promise.resolve(null) : this.#store.read(id, part);
+    const kept = await reading.catch((error: unknown) => {
       // Nobody would renew the claim, or give it back.
       void this.#store.release(id, fencingToken).catch(() => {});
       throw error;

@@ -20,11 +20,18 @@ export interface HomeOwnership {
   /**
    * Claims a home for this process, unless another live one has it.
    * @param part what the home is claimed for: `kept` is this
+   * @param known `new`: nobody else knows the home, and nothing is kept of it. `kept`: something was just found to be kept of it, so the
+   *   store has not lost who has it
    * @throws DirectoryUnavailable
    */
-  claim(id: HomeId, listener: OwnershipListener, part?: Part): Promise<HomeClaim>;
-  /** Claims a home that is new, so that nobody else has kept anything of it. @throws DirectoryUnavailable */
-  claimNew(id: HomeId, listener: OwnershipListener, part: Part): Promise<HomeClaim>;
+  claim(
+    id: HomeId,
+    listener: OwnershipListener,
+    part?: Part,
+    known?: 'new' | 'kept',
+  ): Promise<HomeClaim>;
+  /** Returns who had a home when this process last claimed it in vain; `null` if it has not. It can have another holder by now. */
+  lastHolder(id: HomeId): PointerOwner | null;
   isHere(id: HomeId): boolean;
   /** Whether the home is here, and no other process can have taken it over meanwhile. */
   isConfirmed(id: HomeId): boolean;

@@ -103,10 +103,16 @@ export class HomePlacement {
     return id === undefined ? null : this.#options.ownership.askStore(id);
   }
 
-  /** Claims a home for this process, unless another live one has it. @throws DirectoryUnavailable */
-  async claim(key: string): Promise<PlacedHome> {
+  /**
+   * Claims a home for this process, unless another live one has it.
+   * @param mayRemember whether the one that had it when it was last claimed will do
+   * @throws DirectoryUnavailable
+   */
+  async claim(key: string, mayRemember = false): Promise<PlacedHome> {
     const { ownership, route } = this.#options;
     const id = homeId(`home:${sha256(JSON.stringify([route, key]))}`);
+    const holder = mayRemember ? ownership.lastHolder(id) : null;
+    if (holder !== null) return { type: 'elsewhere', holder };
     const listener = {
       claimed: () => {
         if (!this.#isClosed) this.#ids.set(key, id);

@@ -85,16 +85,17 @@ export class SessionPool {
 
   /**
    * Finds out where the calls of an owner have to be made, and has the home here if nobody has it.
+   * @param mayRemember whether the process will do that had the home when this one last asked: it can have another one by now
    * @returns `null` at once if that is here; otherwise the process that has the home, or `null`
    * @throws DirectoryUnavailable
    */
-  holderOf(owner: SessionOwner): Promise<PointerOwner | null> | null {
-    return this.#holderOf(owner, this.#sharing.homeFor(owner));
+  holderOf(owner: SessionOwner, mayRemember = false): Promise<PointerOwner | null> | null {
+    return this.#holderOf(owner, this.#sharing.homeFor(owner), mayRemember);
   }
 
   /** The same for the home that a pointer names. @throws DirectoryUnavailable */
   async holderOfHome(owner: SessionOwner, key: string): Promise<PointerOwner | null> {
-    return this.#holderOf(owner, this.#sharing.homeNamed(key));
+    return this.#holderOf(owner, this.#sharing.homeNamed(key), false);
   }
 
   /** Whether processes claim the home that a pointer names. If not, each of its calls is in a home of its own. */
@@ -232,10 +233,14 @@ export class SessionPool {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
-  #holderOf(owner: SessionOwner, home: HomeName | null): Promise<PointerOwner | null> | null {
+  #holderOf(
+    owner: SessionOwner,
+    home: HomeName | null,
+    mayRemember: boolean,
+  ): Promise<PointerOwner | null> | null {
     const placement = this.#placement;
     if (placement === null || home === null || this.#upstream.detector.broadcasts) return null;
-    if (!placement.isHere(home.key)) return this.#claimHome(placement, owner, home);
+    if (!placement.isHere(home.key)) return this.#claimHome(placement, owner, home, mayRemember);
     const still = placement.stillHere(home.key);
     if (still === null) return null;
     return still.then((isHere) => (isHere ? null : this.#claimHome(placement, owner, home)));
@@ -299,8 +304,9 @@ export class SessionPool {
     placement: HomePlacement,
     owner: SessionOwner,
     home: HomeName,
+    mayRemember = false,
   ): Promise<PointerOwner | null> {
-    const claim = await placement.claim(home.key);
+    const claim = await placement.claim(home.key, mayRemember);
     if (claim.type === 'elsewhere') return claim.holder;
     // The claim ends with the home, also if the request that waits for it does not use it; or with this process, if that stops.
     if (!this.#isStopping) this.#homeOf(owner, home).expect();

@@ -65,9 +65,12 @@ export class TaskStore {
     return this.#open(home, await this.#homes.read(home, 'task'));
   }
 
-  /** Claims a task for this replica, unless another live one has it. @param onLost called when another one has taken it over */
+  /**
+   * Claims a task that was just found for this replica, unless another live one has it.
+   * @param onLost called when another one has taken it over
+   */
   async claim(home: HomeId, onLost: () => void): Promise<TaskClaim> {
-    const claim = await this.#homes.claim(home, listenerOf(onLost), 'task');
+    const claim = await this.#homes.claim(home, listenerOf(onLost), 'task', 'kept');
     if (claim.type === 'elsewhere') return claim;
     try {
       return { type: 'here', record: this.#open(home, claim.kept) };
@@ -79,7 +82,12 @@ export class TaskStore {
 
   /** Claims a task that is new. */
   async claimNew(home: HomeId, onLost: () => void): Promise<void> {
-    await this.#homes.claimNew(home, listenerOf(onLost), 'task');
+    await this.#homes.claim(home, listenerOf(onLost), 'task', 'new');
+  }
+
+  /** Returns who had a task when this replica last claimed it in vain, or `null`. */
+  lastHolder(home: HomeId): PointerOwner | null {
+    return this.#homes.lastHolder(home);
   }
 
   /** Tells whether this replica still has a task. While that cannot be found out, it has. Never rejects. */

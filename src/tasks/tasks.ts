@@ -55,7 +55,7 @@ type FailedReply = Extract<TaskReply, { type: 'failed' }>;
 type TaskLocation =
   | { readonly type: 'here'; readonly task: RunningTask }
   | { readonly type: 'over'; readonly record: TaskRecord }
-  /** `record` is `null` if only the holder knows it. */
+  /** `record` is `null` if nobody was asked for it: only the holder knows it, or the holder was remembered. */
   | {
       readonly type: 'elsewhere';
       readonly record: TaskRecord | null;
@@ -244,11 +244,16 @@ export class Tasks implements TaskEngine {
     this.#tasks.get(home)?.keepAgain();
   }
 
-  async #find(request: EdgeRequest, taskId: string): Promise<TaskLocation | FailedReply> {
+  /** @param mayRemember whether the replica will do that had the task when this one last asked */
+  async #find(
+    request: EdgeRequest,
+    taskId: string,
+    mayRemember = false,
+  ): Promise<TaskLocation | FailedReply> {
     const name = this.#options.ids.nameOf(taskId, request.caller);
     if (name === null) return NOT_FOUND;
     try {
-      return (await this.#place(name, request)) ?? NOT_FOUND;
+      return (await this.#place(name, request, mayRemember)) ?? NOT_FOUND;
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
       return UNREACHABLE;
@@ -256,7 +261,11 @@ export class Tasks implements TaskEngine {
   }
 
   /** @returns where the task is, or `null` if there is none. @throws DirectoryUnavailable */
-  async #place({ home, owner }: TaskName, request: EdgeRequest): Promise<TaskLocation | null> {
+  async #place(
+    { home, owner }: TaskName,
+    request: EdgeRequest,
+    mayRemember: boolean,
+  ): Promise<TaskLocation | null> {
     const { store, instance, clock } = this.#options;
     const here = this.#tasks.get(home);
     if (here !== undefined) {
@@ -269,6 +278,8 @@ export class Tasks implements TaskEngine {
         ? null
         : { type: 'elsewhere', record: null, holder: owner };
     }
+    const last = mayRemember ? (store?.lastHolder(home) ?? null) : null;
+    if (last !== null) return { type: 'elsewhere', record: null, holder: last };
     const record = (await store?.find(home)) ?? null;
     const leftMs = record === null ? 0 : timeLeftMs(clock, record.createdAtMs, record.ttlMs);
     if (store === null || record === null || leftMs <= 0) return null;
@@ -310,10 +321,10 @@ export class Tasks implements TaskEngine {
    * a silent one carried out changes nothing when it comes again.
    */
   async #serveWhereItIs(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
-    const { clock, relay } = this.#options;
+    const { clock, relay, store } = this.#options;
     const untilMs = clock.elapsed() + TAKEOVER_MS;
-    for (;;) {
-      const place = await this.#find(request, taskId);
+    for (let isFirst = true; ; isFirst = false) {
+      const place = await this.#find(request, taskId, isFirst);
       if (place.type === 'failed') return place;
       if (place.type === 'over') return this.#serveOver(request, taskId, place.record);
       if (place.type === 'here') {
@@ -323,10 +334,11 @@ export class Tasks implements TaskEngine {
       if (outcome?.type === 'replied') return readTaskReply(outcome.reply);
       const isGone = outcome?.type === 'gone' || outcome?.type === 'unknown';
       // Nobody else has what its replica knew.
-      if (isGone && place.record === null) return NOT_FOUND;
-      const mayComeHere = place.record !== null && (isGone || outcome?.type === 'silent');
+      if (isGone && store === null) return NOT_FOUND;
+      const mayComeHere = store !== null && (isGone || outcome?.type === 'silent');
       if (!mayComeHere || waiter.closed.aborted || clock.elapsed() >= untilMs) return UNREACHABLE;
-      await sleep(clock, RETRY_AFTER_MS);
+      // Who had it last may have it no more.
+      if (place.record !== null) await sleep(clock, RETRY_AFTER_MS);
     }
   }
 

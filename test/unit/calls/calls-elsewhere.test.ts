@@ -31,7 +31,9 @@ function serve(outcomes: RelayOutcome[], holders: (PointerOwner | null)[] = []) 
   };
   const waiter = waiterWithoutNotifications();
   const reply = new CallsElsewhere(services, relay).serve(Promise.resolve(HOLDER), FIRST, waiter);
-  return { reply: advanceUntil(clock, reply), relayed: () => relayed };
+  const beganMs = clock.elapsed();
+  const waitedMs = () => clock.elapsed() - beganMs;
+  return { reply: advanceUntil(clock, reply), relayed: () => relayed, waitedMs };
 }
 
 const reasonOf = (reply: Awaited<ReturnType<typeof serve>['reply']>) =>
@@ -63,6 +65,13 @@ describe('a new call whose home is at another replica', () => {
   test('is refused at once by a replica that stops before it has begun', async () => {
     const { reply, relayed } = serve([{ type: 'released', problem: 'this replica stops' }], [null]);
     expect([reasonOf(await reply), relayed()]).toEqual(['stopping', 1]);
+  });
+
+  test('goes to another holder at once, if the one that was remembered has the home no more', async () => {
+    const other = { id: 'other', instance: 'other' };
+    const { reply, relayed, waitedMs } = serve([{ type: 'unknown', problem: 'no' }], [other]);
+    expect([await reply, relayed()]).toEqual([REPLIED.type === 'replied' && REPLIED.reply, 2]);
+    expect(waitedMs()).toBe(0);
   });
 
   test('is refused after eight seconds if the replica cannot be reached', async () => {

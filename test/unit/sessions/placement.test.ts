@@ -12,11 +12,13 @@ import { ManualClock } from '../../fixtures/manual-clock.ts';
 /** Two processes with one table, which takes what it is told in the order in which it was sent. */
 function processes() {
   const clock = new ManualClock();
+  let asks = 0;
   const memory = new MemoryStore(clock, () => false);
   const ring = createKeyRing([generateKey()], 'home');
   const processOf = (instance: string) => {
     const own = memory.of({ id: instance, instance });
     const store: RemoteStore = new RemoteStore(clock, (request, asked) => {
+      asks += 1;
       const replied = serveStore(own, asked);
       setImmediate(() => void replied.then((reply) => store.receive(request, reply)));
     });
@@ -32,6 +34,8 @@ function processes() {
     two: two.placement(),
     /** The route of the first one, with other settings. */
     newSettings: one.placement,
+    /** How often the table was asked. */
+    asks: () => asks,
     endTerm: () => void Object.assign(one.store, { term: 2 }),
   };
 }
@@ -109,4 +113,21 @@ test('a home that a route with other settings is just claiming is claimed for th
     true,
     true,
   ]);
+});
+
+// Rule sessions-34: A process remembers who has a home until that one refuses a call, or a request that changes a task. Meanwhile it asks
+// the store nothing for these. Whoever is asked finds out whether it still has the home.
+test('who has a home is remembered until it is asked for', async () => {
+  const { one, two, asks } = processes();
+  await one.claim('ada');
+  const elsewhere = { type: 'elsewhere', holder: { id: 'one', instance: 'one' } };
+  expect(await two.claim('ada', true)).toEqual(elsewhere);
+  const before = asks();
+  expect(await two.claim('ada', true)).toEqual(elsewhere);
+  expect(asks()).toBe(before);
+  one.giveUp('ada', true);
+  await settled();
+  expect(await two.claim('ada', true)).toEqual(elsewhere);
+  expect(await two.claim('ada')).toEqual({ type: 'here', session: null });
+  expect(await one.claim('ada', true)).toMatchObject({ holder: { id: 'two' } });
 });

@@ -7,6 +7,7 @@ import { randomId } from '../../../src/lib/crypto.ts';
 import { onDefect } from '../../../src/lib/background.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { DirectoryUnavailable, type Keepable, type Store } from '../../../src/model/store.ts';
+import type { Relay } from '../../../src/model/relay.ts';
 import type { Promotion } from '../../../src/model/request.ts';
 import { serverRequestId, type HomeId } from '../../../src/protocol/ids.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
@@ -65,13 +66,14 @@ function tasksTestbed(options: Partial<CallsOptions> = {}, most = 1) {
   const replica = (
     instance: string,
     store: Store,
+    relay: Relay | null = null,
     ownership: Ownership = ownershipOf(instance, store),
   ) =>
     new Tasks({
       ...{ route: 'route', instance, calls, promotion, clock },
       ...{
         pollIntervalMs: 1_000,
-        relay: null,
+        relay,
         randomHome: randomId,
         log: { event: () => {}, takes: () => true },
       },
@@ -83,7 +85,7 @@ function tasksTestbed(options: Partial<CallsOptions> = {}, most = 1) {
       quota: new Quota('tasks', () => ({ max: most, maxPerPrincipal: most }), counts),
     });
   const ownership = ownershipOf('here', shared.store);
-  const tasks = replica('here', shared.store, ownership);
+  const tasks = replica('here', shared.store, null, ownership);
   /** The lease of the replica is there again after it was gone. */
   const leaseRestored = () => {
     tasks.keepAgain();
@@ -376,6 +378,49 @@ test.each(HOLDERS)(
     expect(claims.size).toBe(0);
   },
 );
+
+// Rule sessions-34.
+test('a request that changes a task of another replica asks the store nothing, once its holder is known', async () => {
+  const testbed = tasksTestbed();
+  const { tasks, replica, store, pass } = testbed;
+  const taskId = await taskOf(testbed);
+  const asked: string[] = [];
+  const there = replica(
+    'there',
+    {
+      ...store,
+      claim: async () => {
+        asked.push('claim');
+        return { type: 'held', by: { id: 'here', instance: 'here' } };
+      },
+      read: async (...of) => {
+        asked.push('read');
+        return store.read(...of);
+      },
+    },
+    {
+      relay: async (_holder, request, waiter) => {
+        const handle = await tasks.serveRelayed(request, waiter);
+        const reply = await handle?.begin();
+        return reply ? { type: 'replied', reply } : { type: 'unknown', problem: 'not here' };
+      },
+      sendClientsBack: () => {},
+    },
+  );
+  const { waiter } = waitingClient();
+  const answered = there.answer(FIRST, taskId, {}, waiter);
+  await pass(250);
+  expect(await answered).toMatchObject({ type: 'task' });
+  expect(asked).toEqual(['read', 'claim']);
+  expect(await there.cancel(FIRST, taskId, waiter)).toMatchObject({
+    task: { state: { status: 'cancelled' } },
+  });
+  expect(asked).toEqual(['read', 'claim']);
+  // It has ended there, and is known there no more.
+  await settled();
+  expect(await there.cancel(FIRST, taskId, waiter)).toMatchObject({ type: 'task' });
+  expect(asked).toEqual(['read', 'claim', 'read']);
+});
 
 // Rule start-4.
 test('a defect in a call ends its task with an error, and is reported', async () => {
