@@ -9,7 +9,7 @@ export const FOLDERS = {
   ops: ['lib', 'protocol', 'seal'],
   model: ['lib', 'ops', 'protocol', 'seal'],
   upstream: ['lib', 'model', 'ops', 'protocol'],
-  limits: ['lib', 'model'],
+  limits: ['lib', 'model', 'protocol'],
   sessions: ['lib', 'model', 'protocol', 'seal', 'upstream'],
   fleet: ['lib', 'model', 'protocol', 'seal'],
   catalogue: ['lib', 'model', 'ops', 'protocol', 'sessions', 'upstream'],

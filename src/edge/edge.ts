@@ -217,13 +217,16 @@ export class ModernEndpoint {
     observe(request, reply, sent, clock.now() - startedAtMs);
   }
 
-  /** Checks what the route, the tool and the response require. @returns why the request is refused, or `null` */
+  /** Checks what the caller may do, and what the route, the tool and the response require. @returns why the request is refused, or `null` */
   #check(
     rawHeaders: readonly string[],
     { method, accepts, encode }: ModernRequest,
     request: EdgeRequest,
   ): UnnamedRefusal | null | Promise<UnnamedRefusal | null> {
     const route = this.#route;
+    // Before anything reaches the server: the other checks can ask it.
+    const refusal = route.refusalOf(request);
+    if (refusal !== null) return refusal;
     const gate = methodGate(method, route.capabilities(request));
     if (gate !== null) {
       return { ...gate, httpStatus: encode({ kind: 'failed', failure: gate }).httpStatus };

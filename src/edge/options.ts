@@ -10,7 +10,7 @@ import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ListenWaiter } from '../subscriptions/subscriptions.ts';
 import type { ReadRequest } from './request/message.ts';
-import type { ResponseSettings, SentResponse } from './response-writer.ts';
+import type { ResponseSettings, SentResponse, UnnamedRefusal } from './response-writer.ts';
 
 /** The services of one route. */
 export interface EdgeRoute {
@@ -29,6 +29,8 @@ export interface EdgeRoute {
     request: IncomingMessage,
   ) => Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
+  /** Decides whether the caller may send the request. @returns how it is refused; `null` if it is not */
+  readonly refusalOf: (request: EdgeRequest) => UnnamedRefusal | null;
   /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
   readonly parameterHeaders: (
     request: EdgeRequest,

@@ -237,6 +237,7 @@ export function sendJson(
 export interface UnnamedRefusal {
   readonly httpStatus: number;
   readonly error: JsonRpcErrorObject;
+  readonly headers?: Readonly<Record<string, string>>;
   /** `unknown` if it is absent: nothing was sent, but the request can be the retry of a call that has begun. */
   readonly mayHaveActed?: MayHaveActed;
 }
@@ -263,7 +264,7 @@ export function sendRefusal(
   headers: Readonly<Record<string, string>> = {},
 ): void {
   refusals.set(response, refusal.error.message);
-  sendJson(response, refusal.httpStatus, refusalBody(refusal), headers);
+  sendJson(response, refusal.httpStatus, refusalBody(refusal), { ...refusal.headers, ...headers });
 }
 
 const refusals = new WeakMap<ServerResponse, string>();

@@ -9,7 +9,7 @@ import type { Config } from '../config/schema.ts';
 import type { EdgeRoute } from '../edge/options.ts';
 import { callerOf, type CallerOptions, type IdentityVerdict } from '../identity/identity.ts';
 import { LOCAL_USER_KEY, type Caller, type CallerRefusal } from '../model/request.ts';
-import { resourceOf } from './own-metadata.ts';
+import { challengeOf } from './rights.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { isLoopbackHost } from '../lib/http.ts';
@@ -21,17 +21,14 @@ import { isLoopbackHost } from '../lib/http.ts';
 export function callersOf(route: Route, { config, identity, log }: PublicServices, path?: string) {
   const { config: settings, tokenExchange } = route;
   const options = callerOptionsOf(route, config);
-  const challenge = {
-    metadataUrl: resourceOf(config, path ?? settings.path)?.metadataUrl ?? null,
-    requiredScopes: config.identity.source === 'jwt' ? config.identity.requiredScopes : [],
-  };
+  const challenge = challengeOf(config, path ?? settings.path);
   const whyNotLocal = localUserCheck({ ...config.edge, listenHost: config.listen.host });
   let isCostLogged = settings.sessions.scope !== null;
   const judge = (request: IncomingMessage, verdict: IdentityVerdict): Caller | CallerRefusal => {
     if (verdict.kind !== 'known') return refusalOf(verdict, challenge);
     const address = identity.addressOf(request);
     const caller = {
-      ...callerOf(request.headers, verdict.principal, options),
+      ...callerOf(request.headers, verdict, options),
       ...(address !== undefined && { address }),
     };
     if (caller.kind !== 'anonymous') return caller;

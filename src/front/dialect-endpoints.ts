@@ -16,6 +16,7 @@ import { parseJson } from '../protocol/json.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { serveDraftTaskMethod } from '../tasks/methods.ts';
 import { callersOf } from './callers.ts';
+import { refusalsOf } from './edge-route.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices, SharedServices } from '../routes/shared-services.ts';
 
@@ -48,6 +49,7 @@ export function dialectEndpoints(
         ...edge,
         path,
         identify: callersOf(route, shared, path).identify,
+        refusalOf: refusalsOf(route, shared, path),
         parameterHeaders: () => null,
         task: tasks && ((request, waiter) => serveDraftTaskMethod(tasks, request, waiter)),
         // The reader finds nothing legacy here, so the server is modern.

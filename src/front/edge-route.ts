@@ -16,6 +16,7 @@ import { loggedTarget } from '../ops/tracing.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { objectMember } from '../protocol/json.ts';
 import { callersOf } from './callers.ts';
+import { rightsCheck } from './rights.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
 import { legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
@@ -35,7 +36,7 @@ export function edgeRoute(
 ): EdgeRoute {
   const { clock, identity, openResponses, pendingRequests: pending } = shared;
   const { id, path } = route.config;
-  const { tasks } = route;
+  const { tasks, rights } = route;
   const { upstream } = route.server;
   return {
     id,
@@ -56,10 +57,15 @@ export function edgeRoute(
       const kind = await upstream.greet(headers).catch(() => null);
       return kind !== null && kind !== 'modern';
     },
+    refusalOf: refusalsOf(route, shared, path),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => {
-      const list = () => route.catalogue.lists.list(request, closed);
+      const list = async () => {
+        const reply = await route.catalogue.lists.list(request, closed);
+        if (reply.kind === 'failed' || rights === null) return reply;
+        return { ...reply, result: rights.shown(request.caller, reply.result) };
+      };
       return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED_REPLY);
     },
     parameterHeaders: (request, rawHeaders) =>
@@ -81,6 +87,16 @@ export function edgeRoute(
       ),
     passThrough,
   };
+}
+
+/** Creates the check of what callers may do. @param path on which they come: that of the route, or of one of its dialects */
+export function refusalsOf(
+  route: Route,
+  { config }: PublicServices,
+  path: string,
+): EdgeRoute['refusalOf'] {
+  const check = rightsCheck(route, config, path);
+  return ({ caller, method, params }) => check(caller, { method, params }, 'modern');
 }
 
 /** Serves a request of a modern client, if it is admitted. */

@@ -64,12 +64,11 @@ export async function otherPathHeaderRules(
   shared: PublicServices,
 ): Promise<RequestHeaderRules> {
   const posted = request.method === 'POST' ? routes : [];
-  await Promise.all(posted.map((route) => learnMessagePaths(request, route, shared)));
-  const exact = posted.filter(({ server: { http } }) => http.upstream.messagePaths.has(path));
-  const receivers =
-    exact.length > 0
-      ? exact
-      : posted.filter(({ server: { http } }) => http.upstream.messagePaths.resembles(path));
+  const withHeaders = posted.filter(
+    ({ config }) => Object.keys(config.upstream.headers).length > 0,
+  );
+  await Promise.all(withHeaders.map((route) => learnMessagePaths(request, route, shared)));
+  const receivers = receiversOf(posted, path);
   const [rules, ...others] = receivers.map((route) => headerRules(route, request));
   // Routes that share the path must agree, since the receiver is not known.
   if (rules !== undefined && others.every((other) => isDeepStrictEqual(other, rules))) return rules;
@@ -77,17 +76,21 @@ export async function otherPathHeaderRules(
   return { headers: {}, authorization: strips ? 'strip' : 'forward' };
 }
 
+/** Returns the routes whose server wants messages of sessions posted to a path. */
+export function receiversOf(routes: readonly HttpRoute[], path: string): readonly HttpRoute[] {
+  const exact = routes.filter(({ server: { http } }) => http.upstream.messagePaths.has(path));
+  if (exact.length > 0) return exact;
+  return routes.filter(({ server: { http } }) => http.upstream.messagePaths.resembles(path));
+}
+
 /** Tries the handshake with the caller's credentials, since the server may name its message path only after one. */
-async function learnMessagePaths(
+export async function learnMessagePaths(
   request: FastifyRequest,
   route: HttpRoute,
   shared: PublicServices,
 ): Promise<void> {
-  const { config } = route;
   const { upstream } = route.server;
-  const { headers: ours } = config.upstream;
   if (upstream.greetedKind !== null || upstream.traits?.namesPaths === false) return;
-  if (Object.keys(ours).length === 0) return;
   const caller = knownCaller(request, route, shared);
   const greeted = upstream.greet(caller.headers).catch(() => null);
   await Promise.race([greeted, sleep(shared.clock, HANDSHAKE_WAIT_MS)]);
@@ -99,7 +102,7 @@ export function knownCaller(
   route: HttpRoute,
   { config, identity }: PublicServices,
 ): Caller {
-  return callerOf(headers, identity.principalOf(raw), callerOptionsOf(route, config));
+  return callerOf(headers, identity.knownOf(raw), callerOptionsOf(route, config));
 }
 
 /** Returns what seals sessions that are passed through; `null` if callers are not named. */

@@ -1,27 +1,16 @@
 /** Connects the pass-through with a route: what goes to its server untranslated, and what is told of that. */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { NO_SUCH_PATH, refuse, sendRefusal } from '../edge/response-writer.ts';
-import {
-  readBody,
-  readJsonBody,
-  refuseBody,
-  UNIDENTIFIED,
-  type UnreadBody,
-} from '../edge/request/body.ts';
-import { hasClaim } from '../edge/request/modern-request.ts';
+import { NO_SUCH_PATH, refuse } from '../edge/response-writer.ts';
+import { readBody, refuseBody, UNIDENTIFIED, type UnreadBody } from '../edge/request/body.ts';
 import { isLoopbackHost, pathOf } from '../lib/http.ts';
 import { once } from '../lib/once.ts';
-import type { AdmissionVerdict } from '../limits/admission.ts';
-import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
-import { limited, secondsOf, statusOfLimit } from '../model/limited.ts';
+import { limited } from '../model/limited.ts';
 import {
   registerNoPassThrough,
   registerPassThrough,
   type PassThrough,
 } from './passthrough/passthrough.ts';
-import { clientRequestId } from '../protocol/ids.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { callersOf } from './callers.ts';
@@ -29,10 +18,16 @@ import {
   callerHeadersOf,
   headerRules,
   knownCaller,
+  learnMessagePaths,
   otherPathHeaderRules,
   otherPaths,
+  receiversOf,
   sealingOf,
 } from './other-paths.ts';
+import { passesLimits, requestsIn, sendVerdict } from './passed-limits.ts';
+import { PassedRights } from './passed-rights.ts';
+import { readsMetadata } from './passthrough/request.ts';
+import { isSealedMessage } from './passthrough/sealed-sessions.ts';
 
 /** Passes nothing through. */
 export const NO_PASS_THROUGH: PassThrough = async (_request, reply) =>
@@ -55,6 +50,7 @@ export function routePassThrough(
   const callers = callersOf(route, shared);
   const { config: server, upstream, onOutcome } = route.server.http;
   const { id } = route.config;
+  const rights = new PassedRights(route, shared);
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
   const passThrough = registerPassThrough(scope, {
     upstream: server.url,
@@ -66,7 +62,9 @@ export function routePassThrough(
       otherPathHeaderRules(httpRoutes, request, path, shared),
     onLoopback: isLoopbackHost(config.listen.host),
     takesPlace: (request, reply) => takesPlace(route, request, reply, shared),
+    admitsEndpoint: (request, reply) => rights.passesWithoutMessage(request, reply),
     admitsOther: (request, reply) => admitsOther(httpRoutes, request, reply, shared),
+    rewriteOf: (request) => rights.rewriteOf(request),
     hostHeader: server.hostHeader,
     challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
     onToken: (status, challenge) => route.resource?.answered(status, challenge),
@@ -88,6 +86,7 @@ export function routePassThrough(
     sessions: sealingOf(route, httpRoutes, shared),
   });
   return async (request, reply, onServerRefused) => {
+    if (!rights.passes(request, reply, isSealedMessage(request.raw.url))) return;
     if (await passesLimits(route, request, reply, shared)) {
       await passThrough(request, reply, onServerRefused);
     }
@@ -123,8 +122,9 @@ function takesPlace(
 }
 
 /**
- * Decides whether a POST to another path is passed through. It counts for the route whose endpoint a server could take the path
- * for, and otherwise for all, since the paths are those of one server.
+ * Decides whether a request for another path is passed through. A POST counts for the route whose endpoint a server could take
+ * the path for, and otherwise for all, since the paths are those of one server. If a route has rules, nobody knows what the
+ * server does on other paths: only metadata is read there, and messages are posted where the server wants those of HTTP+SSE.
  */
 async function admitsOther(
   routes: readonly HttpRoute[],
@@ -132,13 +132,24 @@ async function admitsOther(
   reply: FastifyReply,
   shared: PublicServices,
 ): Promise<boolean> {
+  const target = request.raw.url ?? '';
+  const isClosed = routes.some(({ rights }) => rights !== null);
+  if (isClosed && readsMetadata(request.method, target)) return true;
+  const receivers = isClosed ? await receiversOfPost(routes, request, shared) : [];
+  if (isClosed && receivers.length === 0) {
+    refuse(reply.hijack().raw, 404, NO_SUCH_PATH);
+    request.raw.resume();
+    return false;
+  }
+  if (request.method !== 'POST') return true;
+  const ruling = receivers.filter(({ rights }) => rights !== null);
   const { maxBodyBytes } = shared.config.limits;
   const form = laxForm(pathOf(request.raw.url));
   const named = routes.filter(({ server }) => laxForm(server.http.config.url.pathname) === form);
   const limiting = (named.length > 0 ? named : routes).filter(
     ({ admission, calls }) => !admission.isClear || calls.isStopping,
   );
-  if (limiting.length === 0 || !(request.body instanceof Readable)) return true;
+  if (limiting.length + ruling.length === 0 || !(request.body instanceof Readable)) return true;
   const body = await new Promise<Buffer | UnreadBody>((resolve) => {
     reply.raw.once('close', () => resolve(Buffer.alloc(0)));
     readBody(request.raw, maxBodyBytes, shared.bodyBudget.open(UNIDENTIFIED), resolve);
@@ -149,11 +160,24 @@ async function admitsOther(
     return false;
   }
   request.body = body;
+  for (const route of ruling) {
+    if (!new PassedRights(route, shared).passes(request, reply, true)) return false;
+  }
   if (isForm(request) && requestsIn(body) === null) return true;
   for (const route of limiting) {
     if (!(await passesLimits(route, request, reply, shared))) return false;
   }
   return true;
+}
+
+async function receiversOfPost(
+  routes: readonly HttpRoute[],
+  request: FastifyRequest,
+  shared: PublicServices,
+): Promise<readonly HttpRoute[]> {
+  if (request.method !== 'POST') return [];
+  await Promise.all(routes.map((route) => learnMessagePaths(request, route, shared)));
+  return receiversOf(routes, pathOf(request.raw.url));
 }
 
 /** Returns a path as lax servers compare it. It was checked before: it can be decoded. */
@@ -168,119 +192,4 @@ function isForm({ headers }: FastifyRequest): boolean {
     headers['content-encoding'] === undefined &&
     /^\s*(?:application\/x-www-form-urlencoded|multipart\/)/i.test(type)
   );
-}
-
-/**
- * Decides whether a message is passed through: all requests of a batch, or none. What continues something is: a response, a
- * notification, and what concerns a task.
- * @returns false if it is not, and has its response
- */
-async function passesLimits(
-  route: HttpRoute,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  shared: PublicServices,
-): Promise<boolean> {
-  const { body } = request;
-  const { admission, calls } = route;
-  if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
-  const read = requestsIn(body);
-  if (admission.limitsTools && !read?.every(namesTool)) {
-    refuse(reply.hijack().raw, 415, UNREADABLE);
-    return false;
-  }
-  const { principalKey } = knownCaller(request, route, shared);
-  // It can be a request.
-  const messages = read ?? [{}];
-  const places: (() => void)[] = [];
-  const giveBack = () => {
-    for (const done of places) done();
-  };
-  for (const [index, message] of messages.entries()) {
-    const hasMore = index < messages.length - 1;
-    const verdict = await verdictOf(route, message, hasMore, principalKey);
-    if (verdict.type !== 'admitted') {
-      giveBack();
-      sendVerdict(message, reply, verdict);
-      return false;
-    }
-    if (verdict.done !== null) places.push(verdict.done);
-  }
-  if (reply.raw.destroyed) giveBack();
-  else if (places.length > 0) reply.raw.once('close', giveBack);
-  return true;
-}
-
-/**
- * Only a modern server knows whether it issued a `requestState`. With one that is made up no limit must be evaded, but a process
- * that stops can let it through: it soon lets nothing through.
- */
-function verdictOf(
-  { admission, calls }: Route,
-  request: JsonObject,
-  hasMore: boolean,
-  principalKey: string,
-) {
-  const { method, params } = request;
-  const name = method === 'tools/call' && isJsonObject(params) ? params['name'] : null;
-  if (calls.isStopping && !mayBeRetry(request)) return STOPPING_VERDICT;
-  return admission.admit({
-    principalKey,
-    tool: typeof name === 'string' ? name : null,
-    isCall: true,
-    isRetry: false,
-    hasMore,
-  });
-}
-
-/** False for a call of a tool whose name a lax server could still make a string of. */
-function namesTool({ method, params }: JsonObject): boolean {
-  return method !== 'tools/call' || !isJsonObject(params) || typeof params['name'] === 'string';
-}
-
-/** A legacy request is never a retry, whatever is in its parameters. */
-function mayBeRetry(request: JsonObject): boolean {
-  const { params } = request;
-  return hasClaim(request) && isJsonObject(params) && params['requestState'] !== undefined;
-}
-
-function sendVerdict(
-  { id }: JsonObject,
-  reply: FastifyReply,
-  verdict: Exclude<AdmissionVerdict, { readonly type: 'admitted' }> | typeof STOPPING_VERDICT,
-): void {
-  const { retryAfterMs, failure } = verdict;
-  const httpStatus = verdict.type === 'stopping' ? 503 : statusOfLimit(verdict.limit);
-  const isId = typeof id === 'string' || typeof id === 'number';
-  const refusal = {
-    ...{ httpStatus, id: isId ? clientRequestId(id) : null, error: failure.error },
-    mayHaveActed: 'no',
-  } as const;
-  const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
-  sendRefusal(reply.hijack().raw, refusal, headers);
-}
-
-const STOPPING_VERDICT = {
-  type: 'stopping',
-  retryAfterMs: STOPPING_WAIT_MS,
-  failure: STOPPING,
-} as const;
-
-const UNREADABLE =
-  'The gateway limits calls by tool, and cannot read the name of the tool: expected JSON in UTF-8, not compressed, and a name that is a string';
-
-/**
- * Finds the requests in a body that limits concern.
- * @returns `null` if only the server could read it, such as a compressed body, or could read it in another way
- */
-function requestsIn(body: Buffer): readonly JsonObject[] | null {
-  const read = readJsonBody(body);
-  if (read.type !== 'json') return null;
-  const { value } = read;
-  const isRequest = (message: JsonValue): message is JsonObject =>
-    isJsonObject(message) &&
-    typeof message['method'] === 'string' &&
-    message['id'] !== undefined &&
-    !/^(?:tasks\/|server\/discover$)/.test(message['method']);
-  return (Array.isArray(value) ? value : [value]).filter(isRequest);
 }

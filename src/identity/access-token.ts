@@ -1,6 +1,7 @@
 /** Verifies the access tokens of callers: JWTs that an authorization server issued for this gateway (RFC 9068). */
 import type { errors, JWTPayload } from 'jose';
 import type { Clock } from '../lib/clock.ts';
+import type { ClaimValue, Grants } from '../model/request.ts';
 import { KeysUnavailable, loadJose, type KeySet } from './key-set.ts';
 
 export interface TokenRules {
@@ -10,13 +11,20 @@ export interface TokenRules {
   readonly requiredScopes: readonly string[];
   /** The claim that names the caller. */
   readonly principalClaim: string;
+  /** Claims that are read besides. */
+  readonly claims?: readonly string[];
 }
 
 type JoseErrors = typeof errors;
 
 export type TokenVerdict =
   /** `leftMs`: how long the token is valid yet. */
-  | { readonly kind: 'valid'; readonly principal: string; readonly leftMs: number }
+  | {
+      readonly kind: 'valid';
+      readonly principal: string;
+      readonly grants: Grants;
+      readonly leftMs: number;
+    }
   /**
    * `problem`: for the caller and the log. It contains nothing of the token. `expected`: for the log, what the
    * configuration asks for.
@@ -49,7 +57,7 @@ export async function verifyToken(
   keys: KeySet,
   clock: Clock,
 ): Promise<TokenVerdict> {
-  const { issuer, audiences, requiredScopes, principalClaim } = rules;
+  const { issuer, audiences, requiredScopes, principalClaim, claims = [] } = rules;
   const jose = await loadJose().catch(() => null);
   // Then there are no keys either, and the log says why.
   if (jose === null) return { kind: 'unavailable' };
@@ -82,11 +90,32 @@ export async function verifyToken(
   // Another issuer may give the same name to somebody else.
   const principal = `jwt:${JSON.stringify([issuer, name])}`;
   const leftMs = (Number(payload.exp) + CLOCK_TOLERANCE_SECONDS) * 1_000 - clock.now();
-  return { kind: 'valid', principal, leftMs };
+  const read = new Map(claims.map((claim) => [claim, valuesOf(payload, claim)]));
+  return { kind: 'valid', principal, grants: { scopes, claims: read }, leftMs };
+}
+
+/**
+ * Reads the values of a claim, which can be a list.
+ * @param claim its name, or the path to it as a JSON Pointer (RFC 6901), such as `/realm_access/roles`
+ */
+function valuesOf(payload: JWTPayload, claim: string): readonly ClaimValue[] {
+  const steps = claim.startsWith('/') ? claim.slice(1).split('/').map(unescaped) : [claim];
+  let value: unknown = payload;
+  for (const step of steps) {
+    const isMember = typeof value === 'object' && value !== null && Object.hasOwn(value, step);
+    value = isMember ? (value as Readonly<Record<string, unknown>>)[step] : undefined;
+  }
+  return [value]
+    .flat()
+    .filter((one) => ['string', 'number', 'boolean'].includes(typeof one)) as ClaimValue[];
+}
+
+function unescaped(step: string): string {
+  return step.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
 /** Reads the scopes: `scope` (RFC 8693, section 4.2), or `scp` of servers that name it so. */
-function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<unknown> {
+function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<string> {
   return new Set([scope ?? scp].flat().flatMap((one) => String(one ?? '').split(' ')));
 }
 

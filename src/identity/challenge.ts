@@ -43,6 +43,24 @@ export function refusalOf(
   }
 }
 
+/**
+ * Returns the refusal of a request for which a token needs further scopes (authorization, "Runtime Insufficient Scope Errors").
+ * It names all that the request needs, since clients of 2025-11-25 ask for these and no others.
+ * @param hasToken false if there was none, so that no scope can be missing in it
+ */
+export function scopeRefusalOf(
+  scopes: readonly string[],
+  hasToken: boolean,
+  { metadataUrl, requiredScopes }: ChallengeOptions,
+): CallerRefusal {
+  const needed = [...new Set([...requiredScopes, ...scopes])];
+  const message = `An access token with these scopes is required: ${needed.join(' ')}`;
+  const options = { metadataUrl, requiredScopes: needed };
+  if (!hasToken) return challenged(401, message, {}, options);
+  const error = { error: 'insufficient_scope', error_description: message };
+  return challenged(403, message, error, options);
+}
+
 /** Returns the refusal of a caller whose token yields none for the server. */
 export function exchangeRefusalOf(
   kind: 'invalid' | 'forbidden' | 'failed',

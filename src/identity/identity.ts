@@ -7,7 +7,13 @@ import { BlockList, isIP, isIPv6 } from 'node:net';
 import { inBackground } from '../lib/background.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
-import { ANONYMOUS_KEY, callerKindOf, CREDENTIALS_PREFIX, type Caller } from '../model/request.ts';
+import {
+  ANONYMOUS_KEY,
+  callerKindOf,
+  CREDENTIALS_PREFIX,
+  type Caller,
+  type Grants,
+} from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import { throttledLog } from '../ops/throttled-log.ts';
 import { bearerTokenOf, verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
@@ -28,18 +34,25 @@ export type IdentitySource =
   | { readonly source: 'header'; readonly header: string }
   | TokenIdentity;
 
+/** Who is known to have sent a request. */
+export interface Known {
+  /** `null` if the source names nobody and need not. */
+  readonly principal: string | null;
+  /** What the token says besides. Absent without one. */
+  readonly grants?: Grants;
+}
+
 /** What the identity source says of the caller of a request. */
 export type IdentityVerdict =
-  /**
-   * `principal`: `null` if the source names nobody and need not. `overAtMs`: when the token is over that names it, in ms of
-   * `Clock.elapsed`.
-   */
-  | { readonly kind: 'known'; readonly principal: string | null; readonly overAtMs?: number }
+  /** `overAtMs`: when the token is over that names it, in ms of `Clock.elapsed`. */
+  | ({ readonly kind: 'known'; readonly overAtMs?: number } & Known)
   | { readonly kind: 'no-header' | 'no-token' }
   | Exclude<TokenVerdict, { readonly kind: 'valid' }>;
 
 export interface IdentityOptions {
   readonly identity: IdentitySource;
+  /** The claims of tokens that are read besides, since rules name them. */
+  readonly claims?: readonly string[];
   /** If it is not empty, only they can name callers in a header. */
   readonly trustedProxies: readonly string[];
   readonly clock: Clock;
@@ -56,7 +69,7 @@ interface Ongoing {
   isOver: boolean;
 }
 
-const NOBODY: IdentityVerdict = { kind: 'known', principal: null };
+const NOBODY = { kind: 'known', principal: null } as const satisfies IdentityVerdict;
 
 export class Identity {
   readonly #options: IdentityOptions;
@@ -108,7 +121,7 @@ export class Identity {
    * @returns a function to call when it is over anyway
    */
   untilRefused(request: IncomingMessage, end: () => void): () => void {
-    const principal = this.principalOf(request);
+    const { principal } = this.knownOf(request);
     const ongoing: Ongoing = { request, principal, end, timer: null, isOver: false };
     this.#watch(ongoing);
     return () => {
@@ -160,10 +173,10 @@ export class Identity {
       : this.#verified(request.headers.authorization, identity).then(keep);
   }
 
-  /** The principal of a request that was identified; `null` if nobody is named. */
-  principalOf(request: IncomingMessage): string | null {
+  /** Who sent a request that was identified. */
+  knownOf(request: IncomingMessage): Known {
     const verdict = this.#verdictOf(request);
-    return verdict?.kind === 'known' ? verdict.principal : null;
+    return verdict?.kind === 'known' ? verdict : NOBODY;
   }
 
   /** Returns what is known of a request. A header alone is read again: that takes less than to remember it. */
@@ -206,8 +219,8 @@ export class Identity {
     if (authorization === undefined && identity.mode === 'optional') return NOBODY;
     const token = bearerTokenOf(authorization);
     if (token === null || this.#keys === null) return { kind: 'no-token' };
-    const { clock } = this.#options;
-    const verdict = await verifyToken(token, identity, this.#keys, clock);
+    const { clock, claims = [] } = this.#options;
+    const verdict = await verifyToken(token, { ...identity, claims }, this.#keys, clock);
     if (verdict.kind === 'invalid') {
       const { problem, expected } = verdict;
       this.#logRefusal(problem, expected);
@@ -216,8 +229,8 @@ export class Identity {
       this.#logRefusal('it lacks a scope', expected);
     }
     if (verdict.kind !== 'valid') return verdict;
-    const { principal, leftMs } = verdict;
-    return { kind: 'known', principal, overAtMs: clock.elapsed() + leftMs };
+    const { principal, grants, leftMs } = verdict;
+    return { kind: 'known', principal, grants, overAtMs: clock.elapsed() + leftMs };
   }
 
   /** @param problem one of few, which hold nothing of a request */
@@ -264,11 +277,11 @@ export interface CallerOptions {
 /**
  * Describes the caller of a request. Without an identity source, the same credentials mean the same
  * principal, and callers without credentials are anonymous.
- * @param named the principal that the identity source names, if it names one
+ * @param known the principal that the identity source names, if it names one, and what its token grants
  */
 export function callerOf(
   headers: IncomingHttpHeaders,
-  named: string | null,
+  { principal: named, grants }: Known,
   options: CallerOptions,
 ): Caller {
   const keys = credentialHeadersOf(headers, options.credentialHeaders);
@@ -282,6 +295,7 @@ export function callerOf(
     principalKey,
     credentialsKey: options.authorization === 'forward' ? digest : keysDigest,
     conversation: conversationOf(headers, options.conversationHeader ?? null),
+    ...(grants !== undefined && { grants }),
     headers: forwardedHeaders(headers, options),
   };
 }

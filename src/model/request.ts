@@ -166,6 +166,16 @@ export interface CallerRefusal {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** A value of a claim that rules can ask for. */
+export type ClaimValue = string | number | boolean;
+
+/** What a verified token says of its caller, as far as rules ask for it. */
+export interface Grants {
+  readonly scopes: ReadonlySet<string>;
+  /** The values of each claim that a rule names. */
+  readonly claims: ReadonlyMap<string, readonly ClaimValue[]>;
+}
+
 /** A caller, as the configured identity source names it. */
 export interface Caller {
   readonly kind: CallerKind;
@@ -179,6 +189,8 @@ export interface Caller {
   readonly conversation: string | null;
   /** The address of its client, for the audit; absent if it is not known. */
   readonly address?: string;
+  /** Absent if no token was verified. */
+  readonly grants?: Grants;
   /** Headers that go upstream with this request: credentials, and what the client addressed to the server. */
   readonly headers: Readonly<Record<string, string>>;
 }

@@ -12,7 +12,7 @@ import {
   type Gauges,
 } from './gauges.ts';
 import { Outcomes } from './live/outcomes.ts';
-import { CLOCK_REFUSALS, RECOVERIES } from './request-events.ts';
+import { CLOCK_REFUSALS, DENIALS, RECOVERIES, type DenialReason } from './request-events.ts';
 import { isClientFault } from './tracing.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
@@ -137,6 +137,11 @@ export class Metrics {
     'Requests refused by a limit, by limit',
     ['route', 'limit'],
   );
+  readonly #denied = this.#counter(
+    'mrtr_gateway_rights_refusals_total',
+    'Requests refused by the rules of a route, by reason',
+    ['route', 'reason'],
+  );
   readonly hops = this.#counter(
     'mrtr_gateway_relay_hops_total',
     'Requests relayed to another replica, by outcome',
@@ -188,6 +193,7 @@ export class Metrics {
       this.passed.inc({ route }, 0);
       for (const limit of limits) this.#limited.inc({ route, limit }, 0);
       for (const reason of failures) this.#failures.inc({ route, reason }, 0);
+      for (const reason of DENIALS) this.#denied.inc({ route, reason }, 0);
       for (const outcome of hops) this.hops.inc({ route, outcome }, 0);
       this.passFailures.inc({ route }, 0);
       for (const recoveredBy of [...RECOVERIES, 'lost'] as const)
@@ -235,6 +241,12 @@ export class Metrics {
   /** Records a request that a limit refused. */
   limited(route: string, limit: string): void {
     this.#limited.inc({ route, limit });
+    this.outcomes.add(route, 'refused', 1);
+  }
+
+  /** Records a request that the rules of its route refused. */
+  denied(route: string, reason: DenialReason): void {
+    this.#denied.inc({ route, reason });
     this.outcomes.add(route, 'refused', 1);
   }
 

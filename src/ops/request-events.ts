@@ -10,6 +10,10 @@ export type Recovery = (typeof RECOVERIES)[number];
 export const CLOCK_REFUSALS = ['pointer'] as const;
 export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
 
+/** Why a caller may not send a message, by the rules of a route. */
+export const DENIALS = ['hidden', 'lacks-scopes', 'unclear', 'unknown-method'] as const;
+export type DenialReason = (typeof DENIALS)[number];
+
 interface OfCall extends OfRoute {
   readonly call: string;
 }
@@ -100,6 +104,15 @@ export const REQUEST_EVENTS = {
   /** `refused`: how many requests were refused since the last line. */
   'request.limited': warn<OfRoute & { limit: string; refused: number }>(
     'requests were refused: the limit is reached. Logged at most once a minute',
+  ),
+  /**
+   * `who`: as in `audit`. `kind` and `name`: of the tool, prompt or resource; empty if the message names none that counts.
+   * `requests`: how many of this caller were refused since the last line.
+   */
+  'rights.refused': warn<
+    OfRoute & { who: string; reason: DenialReason; kind: string; name: string; requests: number }
+  >(
+    'a caller was refused what the rules of the route do not allow it (tools, prompts, resources). The latest; logged at most once a minute for each caller',
   ),
   'call.question_refused': warn<OfCall & { method: string; reason: string }>(
     'the server asked for something that this client or call cannot answer',

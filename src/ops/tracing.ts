@@ -85,7 +85,7 @@ export function loggedTarget(method: string, params: JsonObject): string {
 }
 
 /** Removes query, fragment and userinfo (RFC 3986, section 3). Any text is accepted: URIs are not checked here. */
-function withoutSecrets(uri: string): string {
+export function withoutSecrets(uri: string): string {
   return uri.replace(/[?#].*$/s, '').replace(/^([^/\\]*[/\\]{2})[^/\\]*@/, '$1');
 }
 

@@ -17,6 +17,7 @@ import { createTasks, taskPlacesOf } from './task-places.ts';
 import type { SharedServices } from './shared-services.ts';
 import { callsOptions, promotionBy } from './route-calls.ts';
 import { createCatalogue, MAX_CACHED_CALLERS, type RouteCatalogue } from './route-catalogue.ts';
+import { rightsOf, type RouteRights } from './route-rights.ts';
 import { type HttpServer, createRouteServer, type RouteServer } from './route-server.ts';
 
 /** One route with everything that serves it. */
@@ -33,6 +34,8 @@ export interface Route {
   readonly subscriptions: Subscriptions;
   /** Decides which requests are served. */
   readonly admission: Admission;
+  /** Decides which callers may use what; `null` if the route has no rules. */
+  readonly rights: RouteRights | null;
   /** `null` if tokens of callers are not exchanged. */
   readonly tokenExchange: TokenExchange | null;
   /** `null` without `publicUrl`. */
@@ -94,6 +97,7 @@ export function createRoute(
       : createSubscriptions(id, server, tasks, shared),
     tokenExchange: tokenExchangeOf(config, shared),
     admission: createAdmission(config, server, shared),
+    rights: rightsOf(config, shared),
     resource: publicResourceOf(config, server, shared),
     open: () => {
       server.use(config);

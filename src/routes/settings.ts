@@ -27,6 +27,14 @@ export function longestCallMs({ parking, tasks }: RouteConfig): number {
   return parking.callTtlMs + ofTasks;
 }
 
+/** Returns the claims of tokens that rules of any route name. */
+export function claimsNamedIn({ routes }: Config): string[] {
+  const rules = routes.flatMap(({ tools, prompts, resources }) =>
+    [tools, prompts, resources].flatMap((kind) => kind.rules ?? []),
+  );
+  return [...new Set(rules.flatMap(({ claims }) => Object.keys(claims)))];
+}
+
 /** Returns the sealing keys that all replicas share, as they are configured. */
 export function configuredKeys({ seal }: Config): SecretKey[] {
   return seal.keys.map(readKey);

@@ -18,7 +18,7 @@ import type { PublicListener } from '../../front/public-listener.ts';
 import { createPublicApp, type PublicApp } from '../../front/public-app.ts';
 import type { Routes } from '../../routes/routes.ts';
 import type { Services } from '../services.ts';
-import { configuredKeys, longestLife } from '../../routes/settings.ts';
+import { claimsNamedIn, configuredKeys, longestLife } from '../../routes/settings.ts';
 
 export interface Generation {
   readonly config: Config;
@@ -156,12 +156,15 @@ export class Generations {
     const { log } = this.#services.shared;
     const { identity, edge } = config;
     const { trustedProxies } = edge;
+    const claims = claimsNamedIn(config);
     const current = this.#current;
     const isSame =
       current !== null &&
       isDeepStrictEqual(current.config.identity, identity) &&
+      isDeepStrictEqual(claimsNamedIn(current.config), claims) &&
       isDeepStrictEqual(current.config.edge.trustedProxies, trustedProxies);
-    return isSame ? current.identity : new Identity({ identity, trustedProxies, clock, log });
+    if (isSame) return current.identity;
+    return new Identity({ identity, claims, trustedProxies, clock, log });
   }
 
   #routeFor(config: RouteConfig): Route {

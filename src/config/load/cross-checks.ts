@@ -30,6 +30,7 @@ function* allProblems(config: Config): Problems {
     yield* checkLoop(route, index, config.listen);
     yield* checkCallers(route, index, config);
     yield* checkTokenExchange(route, index, config);
+    yield* checkRights(route, index, config);
   }
   yield* checkKeys(config);
   yield* checkReplicas(config);
@@ -233,6 +234,17 @@ function* checkTokenExchange(
   } else if (identity.source !== 'jwt') {
     const text = 'expected identity.source: jwt, since only verified tokens are exchanged';
     yield { path: [...path, 'tokenExchange'], text, reads: [['identity']] };
+  }
+}
+
+/** Checks that rules are about what is verified: only tokens have scopes and claims. */
+function* checkRights(route: RouteConfig, index: number, { identity }: Config): Problems {
+  if (identity.source === 'jwt') return;
+  for (const key of ['tools', 'prompts', 'resources'] as const) {
+    if (route[key].rules === null) continue;
+    const path = ['routes', index, key, 'rules'];
+    const text = `expected identity.source: jwt, since only tokens have scopes and claims, got ${identity.source}`;
+    yield { path, text, reads: [['identity']] };
   }
 }
 

@@ -11,6 +11,7 @@ import {
   countOrOff,
   rateOrOff,
 } from './fields.ts';
+import { rightsFields } from './rights.ts';
 
 export const calls = section({
   maxDuration: duration('1h', '1s', '7d', 'How long a call can run while a client is connected.'),
@@ -66,6 +67,7 @@ export const continuation = section({
   .describe('What happens to a parked call that its replica or its server lost.');
 
 export const tools = section({
+  ...rightsFields('tools'),
   parameterHeaders: choice(
     ['strip', 'validate'],
     'strip',
@@ -73,7 +75,15 @@ export const tools = section({
   ),
 })
   .prefault({})
-  .describe('Presentation of tools.');
+  .describe('Who may use which tools, and how tools are presented.');
+
+export const prompts = section(rightsFields('prompts'))
+  .prefault({})
+  .describe('Who may use which prompts.');
+
+export const resources = section(rightsFields('resources'))
+  .prefault({})
+  .describe('Who may read which resources, and be told of their changes.');
 
 export const caching = section({
   listTtl: duration(

@@ -1,5 +1,5 @@
 /** Forwards one request to the legacy server, with the headers and session that go there, and passes the response back. */
-import { Readable } from 'node:stream';
+import { Readable, type Transform } from 'node:stream';
 import type replyFrom from '@fastify/reply-from';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { inBackground } from '../../lib/background.ts';
@@ -33,6 +33,7 @@ import {
   type SessionSealing,
 } from './sealed-sessions.ts';
 import { KnownHeaders } from './known-headers.ts';
+import { rewritingMessages, type RewriteMessage } from './rewriting.ts';
 import type { UpstreamAgent } from './upstream-agent.ts';
 
 /** The target of a request upstream, and its headers. */
@@ -140,10 +141,11 @@ export class PassThroughForwarder {
   ): replyFrom.FastifyReplyFromHooks {
     const { isEndpoint, query, rules, session, onRefused } = target;
     const { upstream, path, sessions, hostHeader, challenge, onToken, onLoopback } = this.#options;
+    const rewrite = isEndpoint ? this.#options.rewriteOf(request) : null;
     let isSealed = true;
     const passOn = (stream: Readable) => {
       if (isSealed) {
-        this.#passBody(stream, request, reply, target);
+        this.#passBody(stream, request, reply, target, rewrite);
       } else {
         drop(stream);
         this.#fail(reply, new Error('the session id of the server cannot be sealed'));
@@ -163,6 +165,8 @@ export class PassThroughForwarder {
           hasBody(request),
         );
         if (hostHeader !== null) passed.host = hostHeader;
+        // What is compressed cannot be read.
+        if (rewrite !== null) passed['accept-encoding'] = 'identity';
         return session === null ? passed : withSession(passed, request, session);
       },
       rewriteHeaders: (headers) => {
@@ -206,16 +210,25 @@ export class PassThroughForwarder {
     request: FastifyRequest,
     reply: FastifyReply,
     { isEndpoint, path, session }: Target,
+    rewrite: RewriteMessage | null,
   ): void {
     const { upstream, sessions, onEndpoint } = this.#options;
-    if (!isListening(request, reply) || !isPlain(reply)) return pipe(stream, reply, null);
+    const lists = this.#rewritingLists(reply, rewrite);
+    if (!isListening(request, reply) || !isPlain(reply)) return pipe(stream, reply, lists);
     if (isEndpoint) watchEndpoint(stream, onEndpoint);
-    if (session === null || sessions === null) return pipe(stream, reply, null);
+    if (session === null || sessions === null) return pipe(stream, reply, lists);
     const url = new URL(path, upstream);
     const rewriting = rewritingEndpoint((endpoint) =>
       sealedEndpoint(endpoint, url, request, sessions),
     );
-    pipe(stream, reply, rewriting);
+    pipe(stream, reply, [rewriting, ...lists]);
+  }
+
+  #rewritingLists(reply: FastifyReply, rewrite: RewriteMessage | null): readonly Transform[] {
+    if (rewrite === null || !isPlain(reply)) return [];
+    const type = String(reply.getHeader('content-type') ?? '');
+    const rewriting = rewritingMessages(type, rewrite, this.#options.maxBodyBytes);
+    return rewriting === null ? [] : [rewriting];
   }
 
   #bodyOf(request: FastifyRequest, reply: FastifyReply): replyFrom.FastifyReplyFromHooks {

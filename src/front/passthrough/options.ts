@@ -4,6 +4,7 @@ import type { OpenResponses } from '../../lib/http.ts';
 import type { CallerRefusal } from '../../model/request.ts';
 import type { RequestHeaderRules } from './request.ts';
 import type { FailureStatus } from './response.ts';
+import type { RewriteMessage } from './rewriting.ts';
 import type { SessionSealing } from './sealed-sessions.ts';
 
 export interface PassThroughOptions {
@@ -24,8 +25,12 @@ export interface PassThroughOptions {
   ) => Promise<RequestHeaderRules>;
   /** Takes a place for a response, until that closes. @returns false if its caller gets none, and it is a refusal */
   readonly takesPlace: (request: FastifyRequest, reply: FastifyReply) => boolean;
-  /** Decides about a POST to another path. @returns false if it has its response. Never rejects */
+  /** Decides about a request for the endpoint that is no POST. @returns false if it has its response */
+  readonly admitsEndpoint: (request: FastifyRequest, reply: FastifyReply) => boolean;
+  /** Decides about a request for another path. @returns false if it has its response. Never rejects */
   readonly admitsOther: (request: FastifyRequest, reply: FastifyReply) => Promise<boolean>;
+  /** Returns what rewrites the messages of the response to a request for the endpoint; `null` if nothing does. */
+  readonly rewriteOf: (request: FastifyRequest) => RewriteMessage | null;
   /**
    * Called with the URL for messages if a stream of the endpoint begins with it. The function that it returns is
    * called when the stream ends.

@@ -56,7 +56,8 @@ export function registerPassThrough(
     method: METHODS_OF_PATH,
     handler: async (request, reply) => {
       const refusal = await options.refusalOf(request);
-      return refusal === null ? endpoint(request, reply) : refuseCaller(reply, refusal);
+      if (refusal !== null) return refuseCaller(reply, refusal);
+      if (options.admitsEndpoint(request, reply)) await endpoint(request, reply);
     },
   });
   for (const url of options.others) {
@@ -69,8 +70,7 @@ export function registerPassThrough(
         const isOpen = readsMetadata(request.method, target);
         const refusal = isOpen ? null : await options.refusalOf(request);
         if (refusal !== null) return refuseCaller(reply, refusal);
-        const isAdmitted = request.method !== 'POST' || (await options.admitsOther(request, reply));
-        if (isAdmitted) await forward(request, reply, null);
+        if (await options.admitsOther(request, reply)) await forward(request, reply, null);
       },
     });
   }

@@ -38,20 +38,19 @@ export function isListening({ method }: FastifyRequest, reply: FastifyReply): bo
 }
 
 /** Sends the head at once, since an event stream can stay empty for long, and then the body. */
-export function pipe(stream: Readable, reply: FastifyReply, through: Transform | null): void {
+export function pipe(stream: Readable, reply: FastifyReply, through: readonly Transform[]): void {
   const { raw, statusCode } = reply;
   const headers = reply.getHeaders();
   reply.hijack();
   raw.statusCode = statusCode;
   for (const [name, value] of Object.entries(headers)) {
-    const isOfOtherLength = through !== null && name === 'content-length';
+    const isOfOtherLength = through.length > 0 && name === 'content-length';
     if (value !== undefined && !isOfOtherLength) raw.setHeader(name, value);
   }
   // An empty write, since `flushHeaders` would encode bytes beyond ASCII as UTF-8.
   if (!raw.hasHeader('content-length')) raw.write(Buffer.alloc(0));
   // The end of each side ends the other; a broken one is broken there, too.
-  if (through === null) pipeline(stream, raw, () => {});
-  else pipeline(stream, through, raw, () => {});
+  pipeline([stream, ...through, raw], () => {});
 }
 
 export type FailureStatus = 413 | 502 | 504;
@@ -112,7 +111,7 @@ function statusOf(error: Error, cause: Error): FailureStatus {
 /** An `endpoint` event is much shorter. A longer first event is of another kind of stream. */
 const MAX_EVENT_BYTES = 16 * 1024;
 /** The end of a line and an empty line. */
-const END_OF_EVENT = /(?:\r\n|(?<!\r)\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))/g;
+export const END_OF_EVENT = /(?:\r\n|(?<!\r)\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))/g;
 const LINE_END = /\r\n|\r|\n/;
 
 /**
@@ -189,7 +188,9 @@ export function rewritingEndpoint(rewrite: (endpoint: string) => string | null):
   });
 }
 
-function firstEvent(block: Buffer): { readonly event: string; readonly data: string } | null {
+export function firstEvent(
+  block: Buffer,
+): { readonly event: string; readonly data: string } | null {
   let first: { event: string; data: string } | null = null;
   const parser = createParser({
     onEvent: ({ event = 'message', data }) => (first ??= { event, data }),
@@ -199,7 +200,7 @@ function firstEvent(block: Buffer): { readonly event: string; readonly data: str
 }
 
 /** Replaces the data of an event. */
-function withData(block: Buffer, data: string): Buffer {
+export function withData(block: Buffer, data: string): Buffer {
   const others = block
     .toString('utf8')
     .split(LINE_END)

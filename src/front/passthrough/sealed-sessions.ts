@@ -44,6 +44,11 @@ export function openSession(
   return id === undefined || endpoint === undefined ? null : { id, endpoint };
 }
 
+/** Tells whether a request is posted to the sealed URL of a session, which replies on its stream. */
+export function isSealedMessage(target = ''): boolean {
+  return new URLSearchParams(queryOf(target)).has(SESSION_PARAMETER);
+}
+
 function openId(request: FastifyRequest, sealing: SessionSealing): string | null | undefined {
   const named = Object.entries(request.headers).filter(
     ([name]) => plainName(name) === SESSION_HEADER,

@@ -201,6 +201,54 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['    questions: {keyNames: {t: [1a]}}\n', /keyNames\.t\[0\]: expected a name .*, got "1a"$/],
     ['    questions: {keyNames: {t: a}}\n', /keyNames\.t: expected a list of names, got "a"$/],
     ['    continuation: {reattach: yes}\n', /: expected true or false, got "yes"$/],
+    [
+      '    tools: {allow: read}\n',
+      /^3:20 routes\[0\]\.tools\.allow: expected a list of names of tools, got "read"$/,
+    ],
+    [
+      '    tools: {allow: ["a*b"]}\n',
+      /^3:21 .*tools\.allow\[0\]: expected names of tools, with "\*" only at the end, got "a\*b"$/,
+    ],
+    [
+      '    prompts: {deny: [a, ""]}\n',
+      /^3:25 .*prompts\.deny\[1\]: expected names of prompts, .*, got ""$/,
+    ],
+    [
+      '    resources: {deny: ["x\\u200b"]}\n',
+      /resources\.deny\[0\]: expected URIs of resources, with/,
+    ],
+    [
+      '    tools: {alow: []}\n',
+      /^3:13 routes\[0\]\.tools\.alow: unknown key; did you mean "allow"\?$/,
+    ],
+    [
+      '    tools: {rules: []}\n',
+      /tools\.rules: expected a list of at least one rule, got an empty list$/,
+    ],
+    [
+      '    tools: {rules: [{tools: [a]}]}\n',
+      /^3:21 .*tools\.rules\[0\]: expected a map with tools, and with scopes, claims or both \(allow has no conditions\), got a map$/,
+    ],
+    [
+      '    tools: {rules: [{tools: [], scopes: [a]}]}\n',
+      /^3:29 .*tools\.rules\[0\]\.tools: expected at least one of the tools, got an empty list$/,
+    ],
+    [
+      '    tools: {rules: [{tools: [a], scopes: ["a b"]}]}\n',
+      /tools\.rules\[0\]\.scopes\[0\]: expected a scope, got "a b"$/,
+    ],
+    [
+      '    tools: {rules: [{tools: [a], claims: {g: {a: 1}}}]}\n',
+      /tools\.rules\[0\]\.claims\.g: expected a text, a number, true or false, or a list of these, got a map$/,
+    ],
+    [
+      '    tools: {rules: [{tools: [a], claims: {g: []}}]}\n',
+      /rules\[0\]\.claims\.g: expected a text, a number/,
+    ],
+    [
+      '    tools: {rules: [{tools: [a], scopes: [a]}]}\n',
+      /^3:20 routes\[0\]\.tools\.rules: expected identity\.source: jwt, since only tokens have scopes and claims, got none$/,
+    ],
   ])('in a route: %j', (text, line) => {
     const problems = problemsOf(withRoute('', text));
     expect(problems).toHaveLength(1);

@@ -26,6 +26,7 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
   const route: EdgeRoute = {
     id: 'mcp',
     path: '/mcp',
+    refusalOf: () => null,
     isModern: async () => false,
     published: (reply) => reply,
     identify: async () => ({

@@ -58,13 +58,43 @@ describe('a token', () => {
   test('that is valid names its caller, together with the issuer', async () => {
     const named = { kind: 'valid', principal: `jwt:["${ISSUER}","ada"]` };
     // The clocks of the issuer and of this machine may differ by 30 s.
-    const valid = { ...named, leftMs: 90_000 };
+    const grants = { scopes: new Set(['read', 'write', 'more']), claims: new Map() };
+    const valid = { ...named, grants, leftMs: 90_000 };
     expect(await verify(await sign())).toEqual(valid);
     expect(await verify(await sign({ claims: { aud: ['other', 'second'] } }))).toEqual(valid);
     const late = await verify(await sign({ expiresInSeconds: -5 }));
-    expect(late, 'clocks differ').toEqual({ ...named, leftMs: 25_000 });
+    expect(late, 'clocks differ').toEqual({ ...valid, leftMs: 25_000 });
     const scp = { scope: undefined, scp: ['read', 'write'] };
-    expect(await verify(await sign({ claims: scp }))).toEqual(valid);
+    const fewer = { ...valid, grants: { ...grants, scopes: new Set(['read', 'write']) } };
+    expect(await verify(await sign({ claims: scp }))).toEqual(fewer);
+  });
+
+  // Rule rights-2.
+  test('says of its claims what is asked for, and no more', async () => {
+    const claims = {
+      groups: ['ops', 7, { a: 1 }],
+      admin: true,
+      realm_access: { roles: ['user'] },
+      'https://example.com/team': 'blue',
+      'a/b': 'c',
+    };
+    const asked = ['groups', 'admin', '/realm_access/roles', 'https://example.com/team'];
+    const more = ['/a~1b', 'realm_access', 'missing', '/realm_access/roles/0/length', 'toString'];
+    const token = await sign({ claims });
+    expect(await verify(token, { claims: [...asked, ...more] })).toMatchObject({
+      grants: {
+        claims: new Map<string, readonly unknown[]>([
+          ['groups', ['ops', 7]],
+          ['admin', [true]],
+          ['/realm_access/roles', ['user']],
+          ['https://example.com/team', ['blue']],
+          ['/a~1b', ['c']],
+          ...['realm_access', 'missing', '/realm_access/roles/0/length', 'toString'].map(
+            (name) => [name, []] as const,
+          ),
+        ]),
+      },
+    });
   });
 
   // Rule tokens-1.

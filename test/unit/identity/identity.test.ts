@@ -12,11 +12,15 @@ function caller(
   named: string | null = null,
   credentialHeaders: readonly string[] = CREDENTIALS,
 ) {
-  return callerOf(headers, named, {
-    credentialHeaders,
-    authorization: 'forward',
-    forwardHeaders: [],
-  });
+  return callerOf(
+    headers,
+    { principal: named },
+    {
+      credentialHeaders,
+      authorization: 'forward',
+      forwardHeaders: [],
+    },
+  );
 }
 
 // Rule callers-8.
@@ -89,6 +93,6 @@ test('a caller that a proxy named has that name until the end, also when its con
   const request = requestFrom(peer);
   expect(await identity.identify(request)).toEqual({ kind: 'known', principal: 'header:ada' });
   delete peer.remoteAddress;
-  expect(identity.principalOf(request)).toBe('header:ada');
+  expect(identity.knownOf(request)).toMatchObject({ principal: 'header:ada' });
   expect(log.named('identity.refused')).toEqual([]);
 });

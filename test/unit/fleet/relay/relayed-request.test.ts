@@ -14,7 +14,7 @@ const OPTIONS = {
 } as const;
 
 function caller(headers: Record<string, string>, named: string | null = null): Caller {
-  return callerOf(headers, named, OPTIONS);
+  return callerOf(headers, { principal: named }, OPTIONS);
 }
 
 // Rule relay-15: What a replica writes and another one cannot read is an error that says whether to retry; nothing is done twice,
