@@ -3,7 +3,7 @@ import { inBackground } from '../lib/background.ts';
 import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
 import type { HomeClaim, HomeOwnership, OwnershipListener } from '../model/ownership.ts';
-import type { Part, Store, Written } from '../model/store.ts';
+import type { ClaimAndBytes, Part, Store, Written } from '../model/store.ts';
 import type { HomeId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
@@ -156,10 +156,13 @@ export class Ownership implements HomeOwnership {
     part: Part,
     known: 'new' | 'kept' | undefined,
   ): Promise<HomeClaim> {
-    if (known === undefined) await this.#requireComplete(id, part);
     const { term } = this.#store;
-    const claim = await this.#store.claim(id, CLAIM_MS).catch((error: unknown) => {
-      // If only the reply was lost, no other process could take the home.
+    const claiming =
+      known === undefined
+        ? this.#store.claimAndRead(id, part, CLAIM_MS)
+        : this.#claimKnown(id, part, known);
+    const { claim, kept } = await claiming.catch((error: unknown) => {
+      // If only a reply was lost, no other process could take the home, and nobody would renew the claim.
       if (!this.isHere(id)) void this.#store.release(id, null).catch(() => {});
       throw error;
     });
@@ -168,12 +171,6 @@ export class Ownership implements HomeOwnership {
       return { type: 'elsewhere', holder: claim.by };
     }
     const { fencingToken } = claim;
-    const reading = known === 'new' ? Promise.resolve(null) : this.#store.read(id, part);
-    const kept = await reading.catch((error: unknown) => {
-      // Nobody would renew the claim, or give it back.
-      void this.#store.release(id, fencingToken).catch(() => {});
-      throw error;
-    });
     const seal = kept !== null && part === 'session' ? () => kept : null;
     this.#owned.set(id, { id, listener, part, fencingToken, term, seal });
     this.#renewal ??= this.#clock.setTimer(RENEW_EVERY_MS, () => this.#renewAll());
@@ -183,13 +180,11 @@ export class Ownership implements HomeOwnership {
     return { type: 'here', kept };
   }
 
-  /** @throws DirectoryUnavailable if another process may have the home, and is about to claim it again */
-  async #requireComplete(id: HomeId, part: Part): Promise<void> {
-    try {
-      await this.#store.requireComplete(id);
-    } catch (error) {
-      if ((await this.#store.read(id, part)) === null) throw error;
-    }
+  /** Nothing is read of a home that another process has: it can be much. */
+  async #claimKnown(id: HomeId, part: Part, known: 'new' | 'kept'): Promise<ClaimAndBytes> {
+    const claim = await this.#store.claim(id, CLAIM_MS);
+    const isRead = claim.type === 'claimed' && known === 'kept';
+    return { claim, kept: isRead ? await this.#store.read(id, part) : null };
   }
 
   #renewAll(): void {

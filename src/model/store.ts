@@ -25,6 +25,12 @@ export type Claim =
   | { readonly type: 'claimed'; readonly fencingToken: number }
   | { readonly type: 'held'; readonly by: PointerOwner };
 
+/** A claim, and the bytes that were kept last; `null` if there are none. */
+export interface ClaimAndBytes {
+  readonly claim: Claim;
+  readonly kept: Uint8Array | null;
+}
+
 /**
  * What became of bytes: `lost` if another process has claimed meanwhile what they are of, and knows more; `ended` if another process
  * has kept an end.
@@ -38,6 +44,12 @@ export interface ClaimsAndBytes {
    * fencing token, so a claim whose reply was lost can be repeated. Many at once take about as long as one.
    */
   claim(id: HomeId, ttlMs: number): Promise<Claim>;
+  /**
+   * Claims something as `claim` does, and reads what is kept of it, as one step.
+   * @throws DirectoryUnavailable also if nothing is known of it, for a while after the store was unreachable: then a live process may
+   *   be about to claim it again, and nothing is claimed
+   */
+  claimAndRead(id: HomeId, part: Part, ttlMs: number): Promise<ClaimAndBytes>;
   /** Returns the holder of the claim, alive or not, or `null` if there is no claim. */
   holderOf(id: HomeId): Promise<HeldClaim | null>;
   /**
@@ -78,10 +90,9 @@ export interface Store extends ClaimsAndBytes {
   readonly term: number | null;
   /**
    * Returns if what `read` does not find is not there.
-   * @param claimed if there is a claim of this, the store has not lost what it knew of it
    * @throws DirectoryUnavailable for a while after the store was unreachable: it can have lost what live processes are to keep again
    */
-  requireComplete(claimed?: HomeId): Promise<void>;
+  requireComplete(): Promise<void>;
 }
 
 /** The store of replicas. */

@@ -39,8 +39,11 @@ const claim = fc
     old === '' ? '' : writeClaim(old, other),
   ]);
 const release = fc
-  .tuple(home, owner, fencingToken)
-  .map(([place, who, of]): string[] => ['eval', RELEASE, '1', `${place}:claim`, who, of]);
+  .tuple(home, owner, fencingToken, fc.boolean())
+  .map(([place, who, of, withToken]): string[] => [
+    ...['eval', RELEASE, withToken ? '2' : '1', `${place}:claim`],
+    ...[...(withToken ? [`${place}:token`] : []), who, of],
+  ]);
 const state = fc
   .tuple(home, owner, fencingToken, ttl, fc.constantFrom('', '\nstate', '\nother'))
   .map(([place, who, of, ms, text]): string[] => [

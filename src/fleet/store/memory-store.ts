@@ -51,7 +51,7 @@ export class MemoryStore {
         (last.fencingToken === fencingToken && last.owner.instance === owner.instance)
       );
     };
-    return {
+    const own: ClaimsAndBytes = {
       claim: async (id, ttlMs) => {
         const row = this.#write(id);
         const last = this.#lastOf(row);
@@ -65,6 +65,10 @@ export class MemoryStore {
         row.last = { owner, fencingToken, untilMs };
         row.heldUntilMs = this.#until(ttlMs);
         return { type: 'claimed', fencingToken };
+      },
+      claimAndRead: async (id, part, ttlMs) => {
+        const claim = await own.claim(id, ttlMs);
+        return { claim, kept: await own.read(id, part) };
       },
       holderOf: async (id) => {
         const row = this.#rows.get(id);
@@ -102,6 +106,7 @@ export class MemoryStore {
       },
       isAlive: async (instance) => !this.#hasEnded(instance),
     };
+    return own;
   }
 
   /** @returns the row of an id, as the one that was written to last */

@@ -33,15 +33,18 @@ export class OwnLease {
     return isOver || this.#isGone ? null : this.#terms;
   }
 
-  /** Whether other replicas that lost their leases as well can still be without them. */
-  get wasJustRestored(): boolean {
+  /**
+   * Whether the lease is known to be gone, or was a moment ago: then the store lost its data, and other replicas that lost their leases
+   * as well can still be without them.
+   */
+  get isKnownNew(): boolean {
     const { clock, leaseMs } = this.#options;
-    return clock.elapsed() - this.#restoredAtMs < leaseMs;
+    return this.#isGone || clock.elapsed() - this.#restoredAtMs < leaseMs;
   }
 
-  /** Whether the lease is gone, or was a moment ago: then the store lost its data. @throws Error of the Redis client */
+  /** Whether the lease is gone, or was a moment ago. @throws Error of the Redis client */
   async isNew(redis: RedisClient): Promise<boolean> {
-    return this.#isGone || this.wasJustRestored || (await redis.pttl(this.#options.key)) < 0;
+    return this.isKnownNew || (await redis.pttl(this.#options.key)) < 0;
   }
 
   /** Calls the listener each time that the lease is there again after it was gone. */

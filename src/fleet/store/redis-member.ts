@@ -132,6 +132,11 @@ export class RedisMember {
     await this.run((redis) => redis.del(leaseKey(this.prefix, instance)));
   }
 
+  /** Whether a live replica is known to be possibly without what it had. */
+  protected get isKnownIncomplete(): boolean {
+    return !this.#up || this.#ownLease.isKnownNew;
+  }
+
   /** Whether no live replica is without what it had: data that was lost is kept again when each has renewed its lease. */
   protected async isComplete(): Promise<boolean> {
     const isNew = await this.run((redis) => this.#ownLease.isNew(redis));

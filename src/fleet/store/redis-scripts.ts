@@ -77,7 +77,7 @@ return {1, fencingToken}
 `;
 
 /**
- * Deletes a claim of an owner. KEYS: claim. ARGV: the owner's text, the fencing token of the claim ('' for any: the reply that said it
+ * Deletes a claim of an owner. KEYS: claim, and the token if nobody is to know that there was one. ARGV: the owner's text, the fencing token of the claim ('' for any: the reply that said it
  * was lost).
  */
 export const RELEASE = `${NUMBER}
@@ -86,6 +86,7 @@ local existing = redis.call('GET', KEYS[1])
 if not existing then return 0 end
 if fencingToken == '' then fencingToken = tostring(number(existing) or '') end
 if existing ~= '{"v":1,"fencingToken":' .. fencingToken .. ',"owner":' .. owner .. '}' then return 0 end
+if KEYS[2] and redis.call('GET', KEYS[2]) == existing then redis.call('DEL', KEYS[2]) end
 return redis.call('DEL', KEYS[1])
 `;
 

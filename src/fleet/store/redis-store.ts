@@ -2,6 +2,7 @@
 import {
   DirectoryUnavailable,
   type Claim,
+  type ClaimAndBytes,
   type Directory,
   type HeldClaim,
   type Keepable,
@@ -49,7 +50,30 @@ export class RedisStore extends RedisMember implements Directory {
    * earlier: its fencing token is over, and `holderOf` returns another holder.
    */
   async claim(id: HomeId, ttlMs: number): Promise<Claim> {
-    return this.#unreleased.replace(id, () => this.#claim(id, ttlMs));
+    return this.#unreleased.replace(id, async () => (await this.#claim(id, ttlMs)).claim);
+  }
+
+  /**
+   * Takes one round trip, if there is nothing to take over: it is known only afterwards whether the store was complete. If it was not,
+   * what was claimed anew is taken back without a trace, since a live process would lose what it is about to claim again.
+   */
+  async claimAndRead(id: HomeId, part: Part, ttlMs: number): Promise<ClaimAndBytes> {
+    if (this.isKnownIncomplete) {
+      const isKnown = (await this.holderOf(id)) !== null || (await this.read(id, part)) !== null;
+      if (!isKnown) throw this.incomplete();
+    }
+    const [isComplete, { claim, hasReplaced }, read] = await Promise.all([
+      this.isComplete(),
+      this.#unreleased.replace(id, () => this.#claim(id, ttlMs)),
+      this.read(id, part),
+    ]);
+    // Until it was replaced, the former holder could still keep something.
+    const kept = hasReplaced ? await this.read(id, part) : read;
+    const isNew = claim.type === 'claimed' && claim.fencingToken === 1 && kept === null;
+    if (isComplete || !isNew) return { claim, kept };
+    const keys = [this.#key(id, 'claim'), this.#key(id, 'token')];
+    await this.run((redis) => redis.eval(RELEASE, 2, ...keys, this.#owner, 1));
+    throw this.incomplete();
   }
 
   async holderOf(id: HomeId): Promise<HeldClaim | null> {
@@ -99,10 +123,8 @@ export class RedisStore extends RedisMember implements Directory {
     await this.#change(id, part, '', 1, fencingToken);
   }
 
-  async requireComplete(claimed?: HomeId): Promise<void> {
-    if (await this.isComplete()) return;
-    const holder = claimed === undefined ? null : await this.holderOf(claimed);
-    if (holder === null) throw this.incomplete();
+  async requireComplete(): Promise<void> {
+    if (!(await this.isComplete())) throw this.incomplete();
   }
 
   /** Releases what could not be released: until then no other replica could take it. */
@@ -112,18 +134,24 @@ export class RedisStore extends RedisMember implements Directory {
     }
   }
 
-  async #claim(id: HomeId, ttlMs: number): Promise<Claim> {
+  async #claim(
+    id: HomeId,
+    ttlMs: number,
+  ): Promise<{ readonly claim: Claim; readonly hasReplaced: boolean }> {
     const keys = [this.#key(id, 'claim'), this.#key(id, 'token')];
     let replaceable = '';
     for (let takeovers = 0; ; takeovers++) {
       const args = [...keys, this.#owner, wholeMs(ttlMs), replaceable];
       const reply = await this.run((redis) => redis.eval(CLAIM, 2, ...args));
       const [won, value] = Array.isArray(reply) ? (reply as unknown[]) : [];
-      if (won === 1 && typeof value === 'number') return { type: 'claimed', fencingToken: value };
+      if (won === 1 && typeof value === 'number') {
+        return { claim: { type: 'claimed', fencingToken: value }, hasReplaced: takeovers > 0 };
+      }
       const text = typeof value === 'string' ? value : '';
       const { owner } = this.#read(text);
-      if (takeovers === MAX_TAKEOVERS || (await this.isAlive(owner.instance))) {
-        return { type: 'held', by: await this.locate(owner) };
+      const [isAlive, by] = await Promise.all([this.isAlive(owner.instance), this.locate(owner)]);
+      if (takeovers === MAX_TAKEOVERS || isAlive) {
+        return { claim: { type: 'held', by }, hasReplaced: false };
       }
       replaceable = text;
     }

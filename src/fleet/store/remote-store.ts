@@ -34,6 +34,11 @@ export class RemoteStore implements Store {
   /** A claim ends with its process. */
   readonly term = 1;
   readonly claim = this.#asking('claim');
+  /** The primary does one thing after the other. */
+  readonly claimAndRead: ClaimsAndBytes['claimAndRead'] = async (id, part, ttlMs) => {
+    const [claim, kept] = await Promise.all([this.claim(id, ttlMs), this.read(id, part)]);
+    return { claim, kept };
+  };
   readonly holderOf = this.#asking('holderOf');
   readonly release = this.#asking('release');
   readonly state = this.#asking('state');

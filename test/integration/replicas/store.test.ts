@@ -74,6 +74,22 @@ function holdsTheContract({ member, expire }: SharedStore): void {
   }
 
   describe('a claim', () => {
+    test('is read with what is kept, whoever kept that last', async () => {
+      const { one, other, home, state } = await stage();
+      const reading = (store: ClaimsAndBytes) => store.claimAndRead(home, 'session', TTL_MS);
+      const held = { type: 'held', by: { instance: one.instance } };
+      expect(await reading(one.store)).toEqual({
+        claim: { type: 'claimed', fencingToken: 1 },
+        kept: null,
+      });
+      await state(one, 'a', 1);
+      expect(await reading(other.store)).toMatchObject({ claim: held });
+      await one.end();
+      const { claim, kept } = await reading(other.store);
+      expect(claim).toEqual({ type: 'claimed', fencingToken: 2 });
+      expect(Buffer.from(kept ?? []).toString()).toBe('a');
+    });
+
     test('is held until it is released, and is renewed with the same fencing token', async () => {
       const { one, other, home } = await stage();
       expect(await one.store.claim(home, TTL_MS)).toEqual({ type: 'claimed', fencingToken: 1 });

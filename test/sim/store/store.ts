@@ -170,7 +170,7 @@ export class Store {
     if (text === CLAIM) return this.#claim(first, second, args);
     if (text === STATE) return this.#state(first, second, args, bytes[2] ?? Buffer.alloc(0));
     if (text === KEEP_END) return this.#keepEnd(first, args, bytes[2] ?? Buffer.alloc(0));
-    if (text === RELEASE) return this.#release(first, args);
+    if (text === RELEASE) return this.#release(first, second, args);
     if (text === PUSH) return this.#push(first, args);
     throw new Error(`the Redis of the simulation has no twin of this script: ${text.slice(0, 80)}`);
   }
@@ -200,11 +200,13 @@ export class Store {
     return [1, fencingToken];
   }
 
-  #release(key: string, [owner = '', wanted = '']: readonly string[]): Reply {
+  #release(key: string, tokenKey: string, [owner = '', wanted = '']: readonly string[]): Reply {
     const existing = this.#text(key);
     if (existing === null) return 0;
     const fencingToken = wanted === '' ? (FENCING_TOKEN.exec(existing)?.[1] ?? '') : wanted;
-    return existing === writeClaim(fencingToken, owner) && this.#delete(key) ? 1 : 0;
+    if (existing !== writeClaim(fencingToken, owner)) return 0;
+    if (tokenKey !== '' && this.#text(tokenKey) === existing) this.#delete(tokenKey);
+    return this.#delete(key) ? 1 : 0;
   }
 
   #state(

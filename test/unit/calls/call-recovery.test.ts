@@ -30,6 +30,10 @@ function replicaWithStore() {
       await new Promise<void>((resolve) => grants.push(resolve));
       return { type: 'claimed', fencingToken: 1 };
     },
+    claimAndRead: async (id, _part, ttlMs) => ({
+      claim: await store.claim!(id, ttlMs),
+      kept: null,
+    }),
     release: async () => void server.did.push('unclaim'),
     read: async () => null,
   };

@@ -42,8 +42,12 @@ function withStore() {
       await taking(() => claimed.add(id));
       return { type: 'claimed', fencingToken };
     },
+    claimAndRead: async (id, part, ttlMs) => ({
+      claim: await store.claim(id, ttlMs),
+      kept: await store.read(id, part),
+    }),
     release: (id, fencingToken) =>
-      taking(() => fencingToken === fencingTokens.get(id) && claimed.delete(id)),
+      taking(() => [null, fencingTokens.get(id)].includes(fencingToken) && claimed.delete(id)),
     state: keep,
     end: keep,
     holderOf: async () => null,

@@ -41,6 +41,10 @@ function memoryStore() {
       claims.add(id);
       return { type: 'claimed', ...last };
     },
+    claimAndRead: async (id, part, ttlMs) => ({
+      claim: await store.claim(id, ttlMs),
+      kept: await store.read(id, part),
+    }),
     release: async (id) => void claims.delete(id),
     state: async (id, part, sealed, ttlMs, fencingToken) =>
       fencingToken === last.fencingToken ? keep(id, part, sealed, ttlMs) : 'lost',

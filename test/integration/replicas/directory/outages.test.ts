@@ -123,6 +123,24 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
     });
 
+    // Rule sessions-24.
+    test('leaves no trace of a claim of what a live replica may be about to claim again', async () => {
+      const server = await startServer();
+      const holder = await startReplica(single(server), 'a', { clock: new ManualClock() });
+      const other = await startReplica(single(server), 'b', { clock: new ManualClock() });
+      const home = newHome();
+      const claimed = { claim: { type: 'claimed', fencingToken: 1 }, kept: null };
+      expect(await holder.directory.claimAndRead(home, 'session', TTL_MS)).toEqual(claimed);
+      // Neither connection breaks, and nobody has renewed a lease since.
+      const redis = spy(server);
+      await redis.flushall();
+      await expect(other.directory.claimAndRead(home, 'session', TTL_MS)).rejects.toMatchObject({
+        failure: 'incomplete',
+      });
+      expect(await redis.keys('*')).toEqual([]);
+      expect(await holder.directory.claim(home, TTL_MS)).toEqual(claimed.claim);
+    });
+
     test('of a store that falls silent ends each command within its time', async () => {
       const server = await startServer();
       // No heartbeat: the commands have to notice it themselves.

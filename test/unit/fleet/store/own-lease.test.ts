@@ -45,7 +45,7 @@ test('nobody is told of the first lease, nor of those that are renewed in time',
   await renew();
   clock.advance(1_000);
   await renew();
-  expect([told(), lease.wasJustRestored]).toEqual([0, false]);
+  expect([told(), lease.isKnownNew]).toEqual([0, false]);
 });
 
 // Rule shared-12.
@@ -54,9 +54,9 @@ test('a lease that is gone is noticed when it is renewed', async () => {
   await renew();
   loseData();
   await renew();
-  expect([told(), lease.wasJustRestored]).toEqual([1, true]);
+  expect([told(), lease.isKnownNew]).toEqual([1, true]);
   clock.advance(LEASE_MS);
-  expect(lease.wasJustRestored).toBe(false);
+  expect(lease.isKnownNew).toBe(false);
 });
 
 // Rule shared-12.
