@@ -1,6 +1,7 @@
 /** A legacy server over stdio: one process for each session, so many at most, and none that fails again and again. */
 import { UNBOUNDED } from './size-limits.ts';
 import type { Clock } from '../lib/clock.ts';
+import type { Channel, ChannelListener } from '../model/channel.ts';
 import { randomId } from '../lib/crypto.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
@@ -17,6 +18,7 @@ import {
 import { Session, type SessionOptions } from './session/session.ts';
 import { logSession } from './session/session-log.ts';
 import { networkHint } from './transport/stdio/network-variables.ts';
+import { ProcessChannel, type ProcessChannelOptions } from './transport/stdio/process-channel.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
 import { StdioTransport } from './transport/stdio/stdio.ts';
@@ -39,6 +41,11 @@ export interface StdioUpstreamOptions extends ServerOptions {
   };
 }
 
+interface RunningProcess {
+  /** Ends it with little patience. */
+  stop(): Promise<void>;
+}
+
 export class StdioUpstream implements LegacyServer {
   readonly knownKind = 'stdio';
   readonly traits = TRAITS.stdio;
@@ -54,7 +61,7 @@ export class StdioUpstream implements LegacyServer {
   /** What may keep a server waiting, for a message. */
   readonly #networkHint: string;
   /** The processes that have not ended. */
-  readonly #processes = new Set<StdioTransport>();
+  readonly #processes = new Set<RunningProcess>();
   /** The last process that said what the server is, while it ends. */
   #greeted: Promise<void> | null = null;
   #lastGreeting: Greeting | null = null;
@@ -141,19 +148,10 @@ export class StdioUpstream implements LegacyServer {
   }
 
   async #open(request: SessionRequest): Promise<Session> {
-    const { process, gatewayInfo, headersTimeoutMs, pingIntervalMs } = this.#options;
-    const { maxEventBytes, holdBytes, onChange, log } = this.#options;
+    const { gatewayInfo, headersTimeoutMs, pingIntervalMs, onChange, log } = this.#options;
     const owner = request.principalKey ?? '';
-    this.#delays.check(owner);
-    if (this.#processes.size >= process.maxProcesses) await this.#greeted;
-    if (this.#processes.size >= process.maxProcesses) {
-      const problem = `upstream.maxProcesses (${process.maxProcesses}) is reached`;
-      throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
-    }
-    const name = randomId().slice(0, 8);
-    const output = new ProcessOutput(process.env, this.#clock, (stream, line, dropped) =>
-      log?.event('process.wrote', { session: name, stream, line, dropped }),
-    );
+    await this.#admit(owner);
+    const server = this.#nextProcess(owner);
     const options: SessionOptions = {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -169,24 +167,9 @@ export class StdioUpstream implements LegacyServer {
       log,
     };
     const connect = (listener: TransportListener) => {
-      const startedAtMs = this.#clock.elapsed();
-      const transport = new StdioTransport(listener, {
-        ...process,
-        env: this.#env,
-        maxLineBytes: maxEventBytes,
-        held: holdBytes?.() ?? UNBOUNDED,
-        maxUnreadMs: headersTimeoutMs,
+      const transport: StdioTransport = new StdioTransport(listener, {
+        ...server.options(() => transport),
         maxAgeMs: MAX_PROCESS_AGE_MS,
-        output,
-        clock: this.#clock,
-        onStart: (pid) => log?.event('process.started', { session: name, pid }),
-        onEnd: ({ problem, isCrash, hasSpoken }) => {
-          this.#processes.delete(transport);
-          const livedMs = this.#clock.elapsed() - startedAtMs;
-          this.#delays.ended(owner, { problem, isCrash, hasSpoken, livedMs });
-          const ended = isCrash ? 'process.crashed' : 'process.ended';
-          log?.event(ended, { session: name, problem, dropped: output.dropped });
-        },
       });
       this.#processes.add(transport);
       return transport;
@@ -200,11 +183,68 @@ export class StdioUpstream implements LegacyServer {
       if (code !== 'upstream_timeout') throw error;
       // The process runs, and may be no MCP server.
       const wrote =
-        output.sample === ''
+        server.output.sample === ''
           ? ' (it wrote nothing)'
-          : ` (it wrote something that is not a message${output.sample})`;
-      const problem = `${message}${wrote}${this.#networkHint}${output.lastWords}`;
+          : ` (it wrote something that is not a message${server.output.sample})`;
+      const problem = `${message}${wrote}${this.#networkHint}${server.output.lastWords}`;
       throw new UpstreamFailure(code, problem, details);
     }
+  }
+
+  /**
+   * Starts a process whose messages are not translated.
+   * @param owner whom its crashes delay
+   * @throws UpstreamFailure if it must not start yet, or too many run
+   */
+  async openChannel(owner: string, listener: ChannelListener): Promise<Channel> {
+    await this.#admit(owner);
+    const running: RunningProcess = { stop: () => channel.end(true) };
+    const channel = new ProcessChannel(
+      listener,
+      this.#nextProcess(owner).options(() => running),
+    );
+    this.#processes.add(running);
+    channel.start();
+    return channel;
+  }
+
+  /** @throws UpstreamFailure if no process of this owner may start now */
+  async #admit(owner: string): Promise<void> {
+    const { maxProcesses } = this.#options.process;
+    this.#delays.check(owner);
+    if (this.#processes.size >= maxProcesses) await this.#greeted;
+    if (this.#processes.size < maxProcesses) return;
+    const problem = `upstream.maxProcesses (${maxProcesses}) is reached`;
+    throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
+  }
+
+  /** Names the next process, and keeps what it writes. Its options are for the one that the function returns. */
+  #nextProcess(owner: string) {
+    const { process, headersTimeoutMs, maxEventBytes, holdBytes, log } = this.#options;
+    const name = randomId().slice(0, 8);
+    const output = new ProcessOutput(process.env, this.#clock, (stream, line, dropped) =>
+      log?.event('process.wrote', { session: name, stream, line, dropped }),
+    );
+    const options = (running: () => RunningProcess): ProcessChannelOptions => {
+      const startedAtMs = this.#clock.elapsed();
+      return {
+        ...process,
+        env: this.#env,
+        maxLineBytes: maxEventBytes,
+        held: holdBytes?.() ?? UNBOUNDED,
+        maxUnreadMs: headersTimeoutMs,
+        output,
+        clock: this.#clock,
+        onStart: (pid) => log?.event('process.started', { session: name, pid }),
+        onEnd: ({ problem, isCrash, hasSpoken }) => {
+          this.#processes.delete(running());
+          const livedMs = this.#clock.elapsed() - startedAtMs;
+          this.#delays.ended(owner, { problem, isCrash, hasSpoken, livedMs });
+          const ended = isCrash ? 'process.crashed' : 'process.ended';
+          log?.event(ended, { session: name, problem, dropped: output.dropped });
+        },
+      };
+    };
+    return { output, options };
   }
 }

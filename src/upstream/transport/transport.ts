@@ -1,9 +1,9 @@
 /** The interface between a legacy session and its transport. Streamable HTTP, HTTP+SSE and stdio implement it. */
-import type { CutMessage } from '../../protocol/cut-message.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
+import type { DroppedMessage } from '../../model/channel.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { TransportKind } from './traits.ts';
 
@@ -11,9 +11,6 @@ import type { TransportKind } from './traits.ts';
 export type MessageSource =
   | { readonly stream: 'request'; readonly id: UpstreamRequestId }
   | { readonly stream: 'standalone' };
-
-/** A message that was too large, and what it was for. */
-export type DroppedMessage = Exclude<CutMessage, { readonly type: 'unknown' }>;
 
 /** What a session is told by its transport. */
 export interface TransportListener {

@@ -135,6 +135,15 @@ export class ServerProcess {
     });
   }
 
+  /** Reads no more of its output, so that it waits when the pipe is full. */
+  pause(): void {
+    this.#child.stdout?.pause();
+  }
+
+  resume(): void {
+    this.#child.stdout?.resume();
+  }
+
   /**
    * Ends the process: closes its input (2025-11-25 transports, "Shutdown" of lifecycle), then sends SIGTERM, then SIGKILL.
    * @param isHurried begins with SIGTERM, and waits for less time
@@ -169,6 +178,7 @@ export class ServerProcess {
   /** What the process started belongs to its group, and ends with it. */
   async #exited(end: () => ProcessEnd): Promise<void> {
     this.#signal('SIGKILL');
+    this.resume();
     await Promise.race([this.#outputEnded.promise, sleep(this.#options.clock, LAST_OUTPUT_MS)]);
     for (const stream of this.#child.stdio) stream?.destroy();
     this.#end(end());

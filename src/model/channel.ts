@@ -1,0 +1,36 @@
+/** A connection with a legacy server on which both sides send messages at any time. Over stdio that is a process. */
+import type { CutMessage } from '../protocol/cut-message.ts';
+import type { JsonRpcMessage } from '../protocol/json-rpc.ts';
+import type { UpstreamFailure } from './upstream-failure.ts';
+
+/** A message that was too large, and what it was for. */
+export type DroppedMessage = Exclude<CutMessage, { readonly type: 'unknown' }>;
+
+export interface ChannelListener {
+  /**
+   * The server has sent a message, or several at once (2025-03-26).
+   * @param line the JSON as the server wrote it
+   */
+  messages(messages: readonly JsonRpcMessage[], line: string): void;
+  /**
+   * A message was too large, and was discarded.
+   * @param failure what becomes of the request, if the message is the reply to one
+   */
+  dropped(message: DroppedMessage, failure: UpstreamFailure): void;
+  /** The channel is over, and nobody here wanted that. Called at most once. */
+  ended(failure: UpstreamFailure): void;
+}
+
+export interface Channel {
+  /**
+   * Sends a message. Resolves when it is written.
+   * @param line JSON without a line break
+   * @throws UpstreamFailure if the server has not taken it
+   */
+  send(line: string): Promise<void>;
+  /** Reads no more from the server, so that it waits. */
+  pause(): void;
+  resume(): void;
+  /** Ends it. The listener hears of nothing from here on. Resolves when nothing of it is left. */
+  end(): Promise<void>;
+}
