@@ -1,6 +1,8 @@
 /** The phases of a drain: not ready, no new calls, parked calls kept, calls finished or handed over, replies delivered. */
+import { inBackground } from '../lib/background.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import { CANCEL_GRACE_MS } from '../routes/route-calls.ts';
+import type { LegacySessions } from '../front/legacy/sessions.ts';
 import type { Routes } from '../routes/routes.ts';
 import type { SharedServices } from '../routes/shared-services.ts';
 
@@ -9,6 +11,7 @@ const POLL_MS = 50;
 /** Drains. Resolves when nothing is left to do for any client, or after the configured times. */
 export async function drainCalls(
   { latest, all }: Pick<Routes, 'latest' | 'all'>,
+  sessions: Pick<LegacySessions, 'drain' | 'close'>,
   shared: Pick<
     SharedServices,
     'config' | 'capacity' | 'pendingRequests' | 'openResponses' | 'clock' | 'log'
@@ -23,6 +26,7 @@ export async function drainCalls(
   for (const route of calls) route.stopNewCalls();
   // Listeners would wait forever. They reconnect elsewhere while calls finish here.
   for (const { subscriptions } of all) subscriptions.endAll();
+  sessions.drain();
   const isIdle = () => capacity.running + openResponses.count === 0;
   const keptUntilMs = clock.elapsed() + drain.parkedMs;
   const onlyHere = () => calls.reduce((total, { callsOnlyHere }) => total + callsOnlyHere, 0);
@@ -37,6 +41,7 @@ export async function drainCalls(
   for (const { tasks } of latest) tasks?.stop();
   for (const route of calls) route.endAll();
   pendingRequests.endAll();
+  inBackground(sessions.close());
   await until(isIdle, CANCEL_GRACE_MS, clock);
 }
 

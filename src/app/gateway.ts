@@ -21,6 +21,7 @@ import {
 } from './live/others.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
+import { LegacySessions } from '../front/legacy/sessions.ts';
 import { PublicListener, type ConnectionPolicy } from '../front/public-listener.ts';
 import { ProcessReadiness, readinessAtStart } from './readiness.ts';
 import { Generations } from './reload/generations.ts';
@@ -150,7 +151,11 @@ export async function openGateway(
     { ...CLIENT_TIMEOUTS, ...timeouts },
     connectionPolicy(shared),
   );
-  const generations = new Generations(routes, services, listener, ownClock);
+  const sessions = new LegacySessions({
+    ...{ clock, log: shared.log, budget: shared.messageBudget },
+    keepAliveMs: () => shared.config.edge.keepAliveMs,
+  });
+  const generations = new Generations(routes, services, listener, sessions, ownClock);
   const first = await generations.create(config);
   generations.commit(first);
 
@@ -165,7 +170,7 @@ export async function openGateway(
     shares?.wasReady ?? false,
   );
   const close = async () => {
-    await listener.close();
+    await Promise.all([listener.close(), sessions.close()]);
     await replica.close();
     await generations.close();
     services.close();
@@ -212,7 +217,7 @@ export async function openGateway(
       readiness.isDraining = true;
       listener.stopKeepingConnections();
       const { latest } = routes;
-      await drainCalls(routes, shared);
+      await drainCalls(routes, sessions, shared);
       await listener.serveLast(clock);
       // While the store and the relay are there.
       await Promise.all(latest.map(async ({ tasks }) => tasks?.close()));

@@ -59,9 +59,9 @@ export interface SentResponse {
 }
 
 /** When a response that waits for its reply becomes an event stream, in ms: heartbeats keep it open in proxies, most of which wait a minute. */
-const COMMIT_AFTER_MS = 5_000;
+export const COMMIT_AFTER_MS = 5_000;
 
-const STREAM_HEADERS = {
+export const STREAM_HEADERS = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
   // Asks proxies such as nginx not to buffer (streamable-http, "Receiving Messages").

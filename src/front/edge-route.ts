@@ -8,7 +8,6 @@ import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
 import { readModernRequest, type EraPolicy } from '../edge/request/modern-request.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
-import type { LogEvents } from '../ops/log.ts';
 import { throttledLog } from '../ops/throttled-log.ts';
 import { STOPPED_REPLY } from '../routes/pending-requests.ts';
 import type { PassThrough } from './passthrough/passthrough.ts';
@@ -18,7 +17,7 @@ import { objectMember } from '../protocol/json.ts';
 import { callersOf } from './callers.ts';
 import { rightsCheck } from './rights.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
-import { legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
+import { supportedVersions, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 
 /** How long a request waits until it is known what the server speaks. */
@@ -133,11 +132,10 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
   const { id } = route.config;
   const { upstream } = route.server;
   const policy: EraPolicy = {
-    legacyClients: legacyClientsOf(config, upstream),
+    legacyClients: config.edge.legacyClients,
     supportedVersions: () => supportedVersions(config, upstream),
   };
-  const whyRefused = route.config.upstream.process === null ? 'edge.legacyClients' : 'stdio';
-  const refused = legacyRefusalLog(id, whyRefused, { clock, log });
+  const refused = legacyRefusalLog(id, { clock, log });
   return {
     read: (request, body) => readModernRequest(request, body, policy),
     legacyRefused: ({ address }) => refused(address),
@@ -170,12 +168,11 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
  */
 export function legacyRefusalLog(
   route: string,
-  reason: LogEvents['route.legacy_refused']['reason'],
   { clock, log }: Pick<PublicServices, 'clock' | 'log'>,
 ): (client: string | undefined) => void {
   return throttledLog(clock, (address, requests) => {
     const client = address === undefined ? {} : { client: address };
-    log.event('route.legacy_refused', { route, reason, ...client, requests });
+    log.event('route.legacy_refused', { route, ...client, requests });
   });
 }
 

@@ -10,7 +10,7 @@ import { callerOptionsOf } from './callers.ts';
 import type { Config } from '../config/schema.ts';
 import type { Caller } from '../model/request.ts';
 import type { RequestHeaderRules } from './passthrough/request.ts';
-import type { HttpRoute } from '../routes/route.ts';
+import type { HttpRoute, Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import type { SessionSealing } from './passthrough/sealed-sessions.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
@@ -99,7 +99,7 @@ export async function learnMessagePaths(
 /** Describes the caller of a request that was identified. */
 export function knownCaller(
   { headers, raw }: FastifyRequest,
-  route: HttpRoute,
+  route: Route,
   { config, identity }: PublicServices,
 ): Caller {
   return callerOf(headers, identity.knownOf(raw), callerOptionsOf(route, config));

@@ -8,7 +8,7 @@ import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
 import { secondsOf, statusOfLimit } from '../model/limited.ts';
 import { clientRequestId } from '../protocol/ids.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
-import type { HttpRoute, Route } from '../routes/route.ts';
+import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { knownCaller } from './other-paths.ts';
 
@@ -18,7 +18,7 @@ import { knownCaller } from './other-paths.ts';
  * @returns false if it is not, and has its response
  */
 export async function passesLimits(
-  route: HttpRoute,
+  route: Route,
   request: FastifyRequest,
   reply: FastifyReply,
   shared: PublicServices,

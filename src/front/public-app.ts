@@ -13,6 +13,8 @@ import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 import { isHttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
+import { registerLegacyFace } from './legacy-face.ts';
+import type { LegacySessions } from './legacy/sessions.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
 import { wrongPaths } from './wrong-paths.ts';
 import { ModernEndpoint } from '../edge/edge.ts';
@@ -37,12 +39,14 @@ export interface PublicApp {
 
 /**
  * Creates the application for the public listener.
+ * @param sessions of legacy clients, which a reload keeps
  * @param former routes that are served no more, but for retries of their calls. The last one of a path counts
  */
 export async function createPublicApp(
   routes: readonly Route[],
   former: readonly Route[],
   shared: PublicServices,
+  sessions: LegacySessions,
 ): Promise<PublicApp> {
   const { connections, metrics } = shared;
   const app = createFramework(shared);
@@ -58,7 +62,9 @@ export async function createPublicApp(
   const httpRoutes = routes.filter(isHttpRoute);
   for (const route of routes) {
     await app.register(async (scope) => {
-      const passThrough = routePassThrough(scope, route, httpRoutes, shared);
+      const passThrough = isHttpRoute(route)
+        ? routePassThrough(scope, route, httpRoutes, shared)
+        : registerLegacyFace(scope, route, sessions, shared);
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => endpoints.install(edge, route, passThrough));
     });

@@ -6,12 +6,8 @@ import { readBody, refuseBody, UNIDENTIFIED, type UnreadBody } from '../edge/req
 import { isLoopbackHost, pathOf } from '../lib/http.ts';
 import { once } from '../lib/once.ts';
 import { limited } from '../model/limited.ts';
-import {
-  registerNoPassThrough,
-  registerPassThrough,
-  type PassThrough,
-} from './passthrough/passthrough.ts';
-import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
+import { registerPassThrough, type PassThrough } from './passthrough/passthrough.ts';
+import type { HttpRoute } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { callersOf } from './callers.ts';
 import {
@@ -41,11 +37,10 @@ export const NO_PASS_THROUGH: PassThrough = async (_request, reply) =>
  */
 export function routePassThrough(
   scope: FastifyInstance,
-  route: Route,
+  route: HttpRoute,
   httpRoutes: readonly HttpRoute[],
   shared: PublicServices,
 ): PassThrough {
-  if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
   const { config, identity, log, openResponses, metrics } = shared;
   const callers = callersOf(route, shared);
   const { config: server, upstream, onOutcome } = route.server.http;

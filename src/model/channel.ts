@@ -34,3 +34,33 @@ export interface Channel {
   /** Ends it. The listener hears of nothing from here on. Resolves when nothing of it is left. */
   end(): Promise<void>;
 }
+
+/** Who uses the channel of a legacy client. `stream`: only a GET is open, which can be a connection that is long dead. */
+export type ChannelUse = 'request' | 'stream' | 'none';
+
+/** For whom a channel is opened. */
+export interface ChannelOwner {
+  /** Whose sessions it counts with; `null` for a caller that nothing tells from others. */
+  readonly principal: string | null;
+  readonly principalKey: string;
+}
+
+/** A channel that takes one of the sessions that a route can have. */
+export interface PermittedChannel extends Channel {
+  /** Says whether it can end for another session. */
+  use(use: ChannelUse): void;
+}
+
+/** The server of a route, for clients that speak its revision. */
+export interface ChannelServer {
+  readonly route: string;
+  /** How long a session lives that nobody uses, in ms. */
+  readonly idleTimeoutMs: number;
+  readonly initializeTimeoutMs: number;
+  /**
+   * Opens a channel, in the limits of the route.
+   * @param end called if the channel has to end for another session
+   * @throws UpstreamFailure
+   */
+  open(owner: ChannelOwner, listener: ChannelListener, end: () => void): Promise<PermittedChannel>;
+}

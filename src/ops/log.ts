@@ -95,10 +95,8 @@ export const EVENTS = {
    * A legacy client was refused. `reason`: the server is one over stdio, or the key of the configuration. `client`: the address of
    * the latest, if it is known. `requests`: how many since the last line.
    */
-  'route.legacy_refused': warn<
-    OfRoute & { reason: 'stdio' | 'edge.legacyClients'; client?: string; requests: number }
-  >(
-    'a client of a legacy revision was refused. reason: stdio (there is no HTTP behind a server over stdio to pass it through to), or edge.legacyClients (reject is configured). Pin the protocol revision 2026-07-28 in the client, see docs/clients.md. Logged at most once a minute',
+  'route.legacy_refused': warn<OfRoute & { client?: string; requests: number }>(
+    'a client of a legacy revision was refused, since edge.legacyClients is reject. Pin the protocol revision 2026-07-28 in the client, see docs/clients.md. Logged at most once a minute',
   ),
   /** `cause`: why the server is spoken to as it is. */
   'upstream.detected': info<OfRoute & { kind: string; cause: string }>(),
@@ -167,6 +165,13 @@ export const EVENTS = {
     OfRoute & { session: string; stream: 'stdout' | 'stderr'; line: string; dropped: number }
   >(),
   /** `reason`: why anonymous callers are not the local user. */
+  /** Sessions of legacy clients in front of a server over stdio. */
+  'legacy_session.opened': debug<OfRoute & { session: string; revision: string }>(),
+  'legacy_session.ended': debug<OfRoute & { session: string }>(),
+  /** `what`: names no content. */
+  'legacy_session.lost': debug<OfRoute & { session: string; what: string }>(
+    'no client could get this message of the server',
+  ),
   'session.not_reused': warn<OfRoute & { reason: string }>(
     'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
   ),

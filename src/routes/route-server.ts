@@ -3,6 +3,7 @@
  * neither can change without it.
  */
 import type { RouteConfig, HttpUpstreamConfig } from '../config/schema.ts';
+import type { ChannelServer } from '../model/channel.ts';
 import type { Relay } from '../model/relay.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
@@ -27,6 +28,8 @@ export interface RouteServer {
   readonly http: HttpServer | null;
   readonly pool: SessionPool;
   readonly availability: Availability;
+  /** Sessions of legacy clients with a server over stdio; `null` for one over HTTP, which legacy clients reach themselves. */
+  readonly channels: ChannelServer | null;
   /** What the server said to the gateway itself. */
   readonly ownGreeting: OwnGreeting;
   /** Called with the method of each change that the server tells. */
@@ -46,7 +49,11 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const max = maxSessions(config);
   let leftForMs = config.parking.ttlMs;
   const ownGreeting = new OwnGreeting(route, nameOfServer(config.upstream), shared);
-  const { server: upstream, http } = createLegacyServer(config, shared, {
+  const {
+    server: upstream,
+    http,
+    stdio,
+  } = createLegacyServer(config, shared, {
     onGreeted: (greeting) => ownGreeting.note(greeting),
     hasOneSession: max === 1,
     reserveOnlySession: () => pool.reserveOnlySession(),
@@ -79,7 +86,37 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     log,
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
-  return { upstream, http, pool, availability, ownGreeting, listeners, use };
+  const channels = stdio && channelsOf(config, stdio, pool);
+  return { upstream, http, pool, channels, availability, ownGreeting, listeners, use };
+}
+
+/** Opens processes for legacy clients, in the limits of the route. */
+function channelsOf(
+  { id: route, sessions, upstream: { headersTimeoutMs } }: RouteConfig,
+  stdio: StdioUpstream,
+  pool: SessionPool,
+): ChannelServer {
+  return {
+    route,
+    idleTimeoutMs: sessions.idleTimeoutMs,
+    initializeTimeoutMs: headersTimeoutMs,
+    open: async ({ principal, principalKey }, listener, end) => {
+      const permit = await pool.takePermit(principal);
+      try {
+        const channel = await stdio.openChannel(principalKey, listener);
+        return {
+          send: (line) => channel.send(line),
+          pause: () => channel.pause(),
+          resume: () => channel.resume(),
+          end: () => channel.end().finally(permit.free),
+          use: (use) => (use === 'request' ? permit.used() : permit.idle(end, use === 'stream')),
+        };
+      } catch (error) {
+        permit.free();
+        throw error;
+      }
+    },
+  };
 }
 
 /** Returns what the operator gives to the server that can be a secret. */
@@ -140,11 +177,17 @@ interface FromRoute extends SessionCapacityOptions {
   readonly onChange: (method: string) => void;
 }
 
+interface CreatedServer {
+  readonly server: LegacyServer;
+  readonly http: HttpServer | null;
+  readonly stdio: StdioUpstream | null;
+}
+
 function createLegacyServer(
   { id: route, upstream: config }: RouteConfig,
   { clock, log: ofProcess, hasSiblings, writes, messageBudget }: SharedServices,
   fromRoute: FromRoute,
-): { readonly server: LegacyServer; readonly http: HttpServer | null } {
+): CreatedServer {
   const log = routeLog(ofProcess, route);
   if (fromRoute.hasOneSession === true) log.event('upstream.one_session', { cause: 'configured' });
   const options = {
@@ -154,7 +197,8 @@ function createLegacyServer(
     log,
   };
   if (config.process !== null) {
-    return { server: new StdioUpstream({ ...config, ...options }, clock), http: null };
+    const stdio = new StdioUpstream({ ...config, ...options }, clock);
+    return { server: stdio, http: null, stdio };
   }
   const circuit = createCircuit(config, clock, log);
   const onOutcome: HttpServer['onOutcome'] = (outcome) => {
@@ -164,7 +208,7 @@ function createLegacyServer(
     { ...config, ...options, random: Math.random, hasSiblings, writes, onOutcome },
     clock,
   );
-  return { server: upstream, http: { config, upstream, circuit, onOutcome } };
+  return { server: upstream, http: { config, upstream, circuit, onOutcome }, stdio: null };
 }
 
 function createCircuit(config: HttpUpstreamConfig, clock: Clock, log: RouteLog): CircuitBreaker {

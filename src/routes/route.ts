@@ -186,17 +186,9 @@ function keepsServer({ config, server }: Route, { upstream, sessions }: RouteCon
   );
 }
 
-/** Returns what becomes of legacy clients. There is no HTTP behind a server over stdio to pass them through to. */
-export function legacyClientsOf(
-  { edge }: Config,
-  { traits }: Pick<LegacyServer, 'traits'>,
-): 'pass-through' | 'reject' {
-  return traits?.hasHttp === false ? 'reject' : edge.legacyClients;
-}
-
 /** Returns the modern revision, and that of the server if legacy clients are passed through (versioning, dual-era servers). */
 export function supportedVersions(config: Config, upstream: LegacyServer): string[] {
   const { revision } = upstream;
-  const passed = legacyClientsOf(config, upstream) === 'pass-through' && revision !== null;
+  const passed = config.edge.legacyClients === 'pass-through' && revision !== null;
   return passed ? [MODERN_REVISION, revision] : [MODERN_REVISION];
 }

@@ -22,14 +22,18 @@ export interface PermitLimits {
 
 /** What one session takes of the limits, from before it is opened until it has ended. */
 export interface Permit {
-  /** Nothing uses the session: `end` is called, once, if its permit is needed. */
-  idle(end: () => void): void;
+  /**
+   * No request uses the session: `end` is called, once, if its permit is needed.
+   * @param isWatched whether a client is connected to it yet, so that others end first
+   */
+  idle(end: () => void, isWatched?: boolean): void;
   used(): void;
   free(): void;
 }
 
 interface Taken extends Permit {
   readonly principal: string | null;
+  isWatched: boolean;
 }
 
 interface PermitRequest {
@@ -119,7 +123,10 @@ export class Permits {
     let isFree = false;
     const permit: Taken = {
       principal,
-      idle: (end) => {
+      isWatched: false,
+      idle: (end, isWatched = false) => {
+        permit.isWatched = isWatched;
+        this.#idle.delete(permit);
         this.#idle.set(permit, end);
         if (this.#waiting.size > 0) this.#serve();
         this.#freePermitElsewhere();
@@ -206,14 +213,22 @@ export class Permits {
 
   /** @returns false if there is none that helps */
   #endIdle(helps: (taken: Taken) => boolean): boolean {
-    for (const [taken, end] of this.#idle) {
+    let found: readonly [Taken, () => void] | null = null;
+    for (const idle of this.#idle) {
+      const [taken] = idle;
       if (!helps(taken)) continue;
-      this.#idle.delete(taken);
-      this.#ending.add(taken);
-      end();
-      return true;
+      if (!taken.isWatched) {
+        found = idle;
+        break;
+      }
+      found ??= idle;
     }
-    return false;
+    if (found === null) return false;
+    const [taken, end] = found;
+    this.#idle.delete(taken);
+    this.#ending.add(taken);
+    end();
+    return true;
   }
 }
 

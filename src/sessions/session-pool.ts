@@ -18,7 +18,7 @@ import {
 import { Sharing, type HomeName, type SessionOwner } from './session-owner.ts';
 import { elsewhere, type HomePlacement, type HomePoint } from './placement.ts';
 import type { SessionPoolOptions } from './pool-options.ts';
-import { onlyForCalls, openInPermit, Permits } from './permits.ts';
+import { onlyForCalls, openInPermit, Permits, type Permit } from './permits.ts';
 import { OwnHomes, type HomeSetup } from './own-homes.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
 
@@ -81,6 +81,11 @@ export class SessionPool {
   /** Sessions that are open now. */
   get size(): number {
     return this.#permits.size + this.#listening.size;
+  }
+
+  /** Takes the permit of a session that is not lent to calls. @throws UpstreamFailure as `Permits.take` */
+  takePermit(principal: string | null): Promise<Permit> {
+    return this.#permits.take(principal);
   }
 
   /**

@@ -14,6 +14,7 @@ import { HOP_OUTCOMES } from '../../model/relay.ts';
 import { CANCEL_GRACE_MS } from '../../routes/route-calls.ts';
 import { createRoute, type Route } from '../../routes/route.ts';
 import type { RouteServer } from '../../routes/route-server.ts';
+import type { LegacySessions } from '../../front/legacy/sessions.ts';
 import type { PublicListener } from '../../front/public-listener.ts';
 import { createPublicApp, type PublicApp } from '../../front/public-app.ts';
 import type { Routes } from '../../routes/routes.ts';
@@ -45,15 +46,26 @@ export class Generations {
   readonly #routes: Routes;
   readonly #services: Services;
   readonly #listener: PublicListener;
+  readonly #sessions: LegacySessions;
   readonly #ownClock: Clock;
   readonly #closing = new AbortController();
   #current: Generation | null = null;
 
-  /** @param ownClock that of the machine, which says when a token is over: its issuer does not know the clock of Redis */
-  constructor(routes: Routes, services: Services, listener: PublicListener, ownClock: Clock) {
+  /**
+   * @param sessions of legacy clients
+   * @param ownClock that of the machine, which says when a token is over: its issuer does not know the clock of Redis
+   */
+  constructor(
+    routes: Routes,
+    services: Services,
+    listener: PublicListener,
+    sessions: LegacySessions,
+    ownClock: Clock,
+  ) {
     this.#routes = routes;
     this.#services = services;
     this.#listener = listener;
+    this.#sessions = sessions;
     this.#ownClock = ownClock;
   }
 
@@ -89,7 +101,7 @@ export class Generations {
     const served = [...former, ...leaving];
     const { connections } = this.#listener;
     const services = { ...shared, config, identity, connections };
-    const app = await createPublicApp(routes, served, services);
+    const app = await createPublicApp(routes, served, services, this.#sessions);
     const servers = routes.flatMap(({ server }) => (this.#isInForce(server) ? [] : server));
     const isNewIdentity = identity !== this.#current?.identity;
     const start = async () => {
@@ -188,6 +200,7 @@ export class Generations {
     if (next?.server !== server) {
       server.availability.close();
       server.pool.retire();
+      if (server.channels !== null) this.#sessions.retire(server.channels);
     }
     if (next === undefined) calls.stopNewCalls();
     this.#routes.former.add(route);

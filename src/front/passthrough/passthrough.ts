@@ -3,7 +3,6 @@
  * byte by byte. Only what a proxy must change is changed.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import { LEGACY_ADVICE, removedMethod } from '../../edge/response-writer.ts';
 import { PassThroughForwarder } from './forwarder.ts';
 import type { OnRefused, PassThroughOptions } from './options.ts';
 import { ProxyApp } from './proxy-app.ts';
@@ -79,14 +78,4 @@ export function registerPassThrough(
     await agent.close();
   });
   return endpoint;
-}
-
-/** Registers the path of a server over stdio: there is no HTTP behind it. */
-export function registerNoPassThrough(scope: FastifyInstance, path: string): PassThrough {
-  const refuseMethod = async (request: FastifyRequest, reply: FastifyReply) => {
-    reply.raw.setHeader('allow', 'POST');
-    refusePassThrough(reply, 405, `${removedMethod(request.method)}; ${LEGACY_ADVICE}`);
-  };
-  scope.route({ method: METHODS_OF_PATH, url: path, handler: refuseMethod });
-  return refuseMethod;
 }

@@ -1,0 +1,103 @@
+/**
+ * What a session keeps of its event streams: messages that no client has read yet, and those that were sent, for a client that
+ * resumes a stream (2025-11-25 transports, "Resumability and Redelivery"). When there is too much of it, what was sent goes first,
+ * then notifications. The rest cannot be lost: the server is not read until a client has taken some of it.
+ */
+import type { HeldBytes } from '../../lib/byte-budget.ts';
+
+export type MessageKind = 'notification' | 'request' | 'response';
+
+export interface LoggedMessage {
+  readonly kind: MessageKind;
+  /** The JSON as the server wrote it, as one line. */
+  readonly line: string;
+  /** The number of its stream; `null` while none is open that it can go on. */
+  stream: number | null;
+  /** Its number on its stream; 0 while it is on none. */
+  sequence: number;
+  isSent: boolean;
+}
+
+/** How much is kept, in bytes: this, or one larger message. */
+const MAX_BYTES = 1024 * 1024;
+
+export class EventLog {
+  readonly #held: HeldBytes;
+  readonly #onFull: (isFull: boolean) => void;
+  /** Oldest first. */
+  readonly #messages = new Set<LoggedMessage>();
+  #bytes = 0;
+  #isFull = false;
+
+  /**
+   * @param held what the messages take
+   * @param onFull called when nothing more can be lost, and when it can again
+   */
+  constructor(held: HeldBytes, onFull: (isFull: boolean) => void) {
+    this.#held = held;
+    this.#onFull = onFull;
+  }
+
+  add(kind: MessageKind, line: string): LoggedMessage {
+    const message = { kind, line, stream: null, sequence: 0, isSent: false };
+    this.#messages.add(message);
+    this.#bytes += Buffer.byteLength(line);
+    this.#shrink();
+    return message;
+  }
+
+  /** Notes that a client has got a message, so that it can be lost. */
+  sent(message: LoggedMessage): void {
+    message.isSent = true;
+    if (this.#isFull) this.#shrink();
+  }
+
+  remove(message: LoggedMessage): void {
+    if (!this.#messages.delete(message)) return;
+    this.#bytes -= Buffer.byteLength(message.line);
+    this.#shrink();
+  }
+
+  has(message: LoggedMessage): boolean {
+    return this.#messages.has(message);
+  }
+
+  /** The messages of a stream after one of them; with `null`, those that are on none. Oldest first. */
+  of(stream: number | null, after = 0): LoggedMessage[] {
+    return [...this.#messages].filter(
+      (each) => each.stream === stream && (stream === null || each.sequence > after),
+    );
+  }
+
+  /** Counts no more what is kept: the session is over. */
+  close(): void {
+    this.#held.release();
+  }
+
+  #shrink(): void {
+    while (this.#isTooMuch()) {
+      const victim = this.#oldest((each) => each.isSent) ?? this.#oldest(isNotification);
+      if (victim === null) break;
+      this.#messages.delete(victim);
+      this.#bytes -= Buffer.byteLength(victim.line);
+    }
+    const isFull = this.#isTooMuch();
+    if (isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    this.#onFull(isFull);
+  }
+
+  #isTooMuch(): boolean {
+    const hasRoom = this.#held.hold(this.#bytes) && this.#bytes <= MAX_BYTES;
+    return !hasRoom && this.#messages.size > 1;
+  }
+
+  #oldest(matches: (message: LoggedMessage) => boolean): LoggedMessage | null {
+    for (const each of this.#messages) if (matches(each)) return each;
+    return null;
+  }
+}
+
+function isNotification({ kind }: LoggedMessage): boolean {
+  return kind === 'notification';
+}

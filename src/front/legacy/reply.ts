@@ -1,0 +1,25 @@
+/** Keeps the response to a request that the gateway waits for itself. */
+import { sleep, type Clock } from '../../lib/clock.ts';
+import type { StreamResponse } from './event-stream.ts';
+
+export class Reply implements StreamResponse {
+  readonly isOpen = true;
+  readonly #text = Promise.withResolvers<string>();
+
+  head(): void {}
+
+  write(): boolean {
+    return true;
+  }
+
+  end(text = ''): void {
+    this.#text.resolve(text);
+  }
+
+  watch(): void {}
+
+  /** Resolves to the response, or to `null` if it does not come in time. @param waitMs in ms */
+  within(waitMs: number, clock: Clock): Promise<string | null> {
+    return Promise.race([this.#text.promise, sleep(clock, waitMs).then(() => null)]);
+  }
+}

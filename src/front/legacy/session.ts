@@ -1,0 +1,333 @@
+/**
+ * A session of a legacy client in front of a server over stdio: one process, and the switchboard between its one pipe and the HTTP
+ * responses of the client. Nothing is translated. The gateway sends no request of its own, so that no id can collide.
+ */
+import { inBackground } from '../../lib/background.ts';
+import { ReleasingMap } from '../../lib/containers.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
+import type { HeldBytes } from '../../lib/byte-budget.ts';
+import type { Channel, ChannelUse, DroppedMessage } from '../../model/channel.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
+import { ErrorCode, type JsonRpcMessage } from '../../protocol/json-rpc.ts';
+import type { JsonValue } from '../../protocol/json.ts';
+import {
+  asLine,
+  errorLine,
+  keyOf,
+  progressKeyOf,
+  type ClientMessage,
+  type IdKey,
+} from './envelope.ts';
+import { EventLog, type LoggedMessage, type MessageKind } from './event-log.ts';
+import { EventStream, type Accepts, type StreamResponse } from './event-stream.ts';
+
+export interface SessionSettings {
+  readonly clock: Clock;
+  readonly keepAliveMs: number;
+  /** What waits for the client takes. */
+  readonly held: HeldBytes;
+  /** Called when the client has opened or left a response. */
+  readonly onUse: (use: ChannelUse) => void;
+  /** Called when the process has ended by itself. */
+  readonly onEnd: () => void;
+  /** Called with what no client can get. */
+  readonly onLost: (what: string) => void;
+}
+
+type ClientRequest = Extract<ClientMessage, { readonly type: 'request' }>;
+
+interface OpenRequest extends Omit<ClientRequest, 'type' | 'params'> {
+  readonly stream: EventStream;
+  /** Runs from its cancellation on. */
+  ending: Timer | null;
+}
+
+/** How long a request of the server waits for a stream: some ask before the client has opened one. */
+const HELD_REQUEST_MS = 30_000;
+/** How long the response to a cancelled request stays open: most servers send none. */
+const CANCELLED_MS = 5_000;
+/** An earlier GET is mostly a connection that is dead. A client that opens two at once has an error. */
+const GET_AGAIN_MS = 2_000;
+/** How many streams are known, so that they can be resumed. Those that are open are known in any case. */
+const MAX_STREAMS = 100;
+const RETRY_MS = 1_000;
+
+export class LegacySession {
+  readonly #settings: SessionSettings;
+  readonly #log: EventLog;
+  #channel: Channel | null = null;
+  /** The revision that the server agreed to; `null` before. */
+  #revision: string | null = null;
+  /** Without a response, oldest first. */
+  readonly #requests = new ReleasingMap<IdKey, OpenRequest>();
+  readonly #streams = new Map<number, EventStream>();
+  #lastStream = 0;
+  #standalone: EventStream | null = null;
+  #standaloneOpenedMs = -Infinity;
+  /** Requests of the server that wait for a stream. */
+  readonly #holding = new ReleasingMap<LoggedMessage, Timer>();
+  #use: ChannelUse = 'none';
+  #isOver = false;
+
+  constructor(settings: SessionSettings) {
+    this.#settings = settings;
+    this.#log = new EventLog(settings.held, (isFull) => {
+      if (isFull) this.#channel?.pause();
+      else this.#channel?.resume();
+    });
+  }
+
+  get revision(): string | null {
+    return this.#revision;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Requests without a response. */
+  get openRequests(): number {
+    return this.#requests.size;
+  }
+
+  /** Takes the process, to which nothing was sent yet. */
+  connect(channel: Channel): void {
+    this.#channel = channel;
+  }
+
+  /** Sets what `initialize` agreed on. */
+  agreed(revision: string): void {
+    this.#revision = revision;
+  }
+
+  has(id: string | number): boolean {
+    return this.#requests.has(keyOf(id));
+  }
+
+  /**
+   * Sends requests, and has their responses come in this one. More than one are a batch (2025-03-26).
+   * @param lines each as the client wrote it, with what was read of it
+   */
+  request(
+    lines: readonly { readonly line: string; readonly message: ClientMessage }[],
+    response: StreamResponse,
+    accepts: Accepts,
+  ): void {
+    const stream = this.#newStream(false);
+    const requests = lines.flatMap(({ message }) => (message.type === 'request' ? message : []));
+    for (const each of requests) {
+      const { id, method, progressKey, canAsk } = each;
+      this.#requests.set(keyOf(id), { id, method, progressKey, canAsk, stream, ending: null });
+    }
+    stream.begin(response, lines.length > 1 ? 'stream' : accepts);
+    this.#changed();
+    for (const { line, message } of lines) inBackground(this.#sendRequest(line, message));
+  }
+
+  /** Sends a message that has no response. @throws UpstreamFailure if the process has not taken it */
+  async send(line: string, message: ClientMessage): Promise<void> {
+    if (message.type === 'other' && message.cancels !== null) this.#cancelled(message.cancels);
+    await this.#channel?.send(asLine(line));
+  }
+
+  /**
+   * Opens the standalone stream.
+   * @returns false if it was opened a moment ago, and is open
+   */
+  listen(response: StreamResponse): boolean {
+    const { clock } = this.#settings;
+    const earlier = this.#standalone;
+    const isNew = clock.elapsed() - this.#standaloneOpenedMs < GET_AGAIN_MS;
+    if (earlier?.isAttached === true && isNew) return false;
+    earlier?.close();
+    this.#standalone = this.#newStream(true);
+    this.#standaloneOpenedMs = clock.elapsed();
+    this.#standalone.begin(response, 'stream');
+    this.#changed();
+    return true;
+  }
+
+  /**
+   * Resumes a stream after one of its events.
+   * @returns false if the stream is not known any more
+   */
+  resume(response: StreamResponse, lastEventId: string): boolean {
+    const [, number, after] = /^(\d{1,9})\.(\d{1,15})$/.exec(lastEventId) ?? [];
+    const stream = number === undefined ? undefined : this.#streams.get(Number(number));
+    if (stream === undefined) return false;
+    if (stream.isStandalone) {
+      if (this.#standalone !== stream) this.#standalone?.close();
+      this.#standalone = stream;
+      this.#standaloneOpenedMs = this.#settings.clock.elapsed();
+    }
+    stream.resume(response, Number(after));
+    this.#changed();
+    return true;
+  }
+
+  /** Has the client open its standalone stream elsewhere, or later. */
+  closeStandalone(): void {
+    this.#standalone?.close(RETRY_MS);
+    this.#standalone = null;
+  }
+
+  /** What the process says (`ChannelListener`). */
+  messages(messages: readonly JsonRpcMessage[], line: string): void {
+    const lines = messages.length === 1 && !line.trimStart().startsWith('[') ? [line] : split(line);
+    for (const [index, message] of messages.entries()) {
+      this.#receive(message, asLine(lines[index] ?? ''));
+    }
+  }
+
+  dropped(message: DroppedMessage, { message: problem }: UpstreamFailure): void {
+    if (message.type === 'response') return this.#respond(message.id, failed(message.id, problem));
+    if (message.type === 'request') return this.#refuse(message.id, problem);
+    this.#settings.onLost(`${message.method}: ${problem}`);
+  }
+
+  ended({ message }: UpstreamFailure): void {
+    this.end(`The server of this session has ended: ${message}`);
+    this.#settings.onEnd();
+  }
+
+  /** Ends it here, and not its process. @param reason for requests without a response */
+  end(reason: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    for (const timer of this.#holding.values()) timer.cancel();
+    for (const { id } of [...this.#requests.values()]) this.#respond(id, failed(id, reason));
+    this.#standalone?.close();
+    this.#log.close();
+  }
+
+  async #sendRequest(line: string, message: ClientMessage): Promise<void> {
+    try {
+      await this.send(line, message);
+    } catch (error) {
+      if (message.type !== 'request') return;
+      this.#respond(message.id, failed(message.id, asUpstreamFailure(error, false).message));
+    }
+  }
+
+  #receive(message: JsonRpcMessage, line: string): void {
+    switch (message.type) {
+      case 'response':
+        return this.#respond(message.id, line);
+      case 'notification': {
+        const progressKey = progressKeyOf(message);
+        const isItsToken = (each: OpenRequest) => each.progressKey === progressKey;
+        const request = progressKey === null ? null : this.#find(isItsToken);
+        if (request === null) return this.#forward('notification', line, null);
+        if (request.stream.takesMessages) request.stream.send(this.#log.add('notification', line));
+        return;
+      }
+      case 'request':
+        return this.#forward('request', line, message.id);
+      case 'malformed':
+        // Its id is one that a number cannot hold, and passes as it was written.
+        if (message.id !== undefined) this.#forward('request', line, message.id);
+    }
+  }
+
+  #respond(id: JsonValue, line: string): void {
+    const request = this.#requests.get(keyOf(id));
+    if (request === undefined) return this.#settings.onLost('a response to no open request');
+    this.#requests.delete(keyOf(id));
+    request.ending?.cancel();
+    const { stream } = request;
+    const isLast = this.#find((each) => each.stream === stream) === null;
+    if (!isLast) stream.send(this.#log.add('response', line));
+    else if (!stream.finish(line, id)) {
+      this.#settings.onLost(`the response to ${request.method}, whose client has left`);
+    }
+    this.#changed();
+  }
+
+  /** Over stdio nothing says which request a message is for (docs/adr/0058). */
+  #forward(kind: MessageKind, line: string, id: JsonValue): void {
+    const message = this.#log.add(kind, line);
+    const stream = this.#streamFor(kind);
+    if (stream !== null) return stream.send(message);
+    if (kind !== 'request') return;
+    const { clock } = this.#settings;
+    const giveUp = () => {
+      this.#holding.delete(message);
+      this.#log.remove(message);
+      this.#refuse(id, 'the client opened no stream on which it could be asked');
+    };
+    this.#holding.set(message, clock.setTimer(HELD_REQUEST_MS, giveUp));
+  }
+
+  #streamFor(kind: MessageKind): EventStream | null {
+    const isRead = ({ stream }: OpenRequest) => stream.isRead;
+    const standalone = this.#standalone?.isRead === true ? this.#standalone : null;
+    const newest = () => this.#find(isRead)?.stream ?? null;
+    if (kind === 'notification') return standalone ?? newest();
+    return this.#find((each) => each.canAsk && isRead(each))?.stream ?? newest() ?? standalone;
+  }
+
+  /** Finds the newest open request of a kind. */
+  #find(matches: (request: OpenRequest) => boolean): OpenRequest | null {
+    return [...this.#requests.values()].findLast(matches) ?? null;
+  }
+
+  /** Replies to a request of the server that the client cannot get. */
+  #refuse(id: JsonValue, problem: string): void {
+    this.#settings.onLost(`a request of the server: ${problem}`);
+    inBackground(this.#channel?.send(failed(id, problem)).catch(() => {}));
+  }
+
+  #cancelled(key: IdKey): void {
+    const request = this.#requests.get(key);
+    if (request?.ending !== null) return;
+    request.ending = this.#settings.clock.setTimer(CANCELLED_MS, () =>
+      this.#respond(request.id, failed(request.id, 'The client cancelled the request')),
+    );
+  }
+
+  #newStream(isStandalone: boolean): EventStream {
+    const { clock, keepAliveMs } = this.#settings;
+    const number = (this.#lastStream += 1);
+    const stream = new EventStream(number, isStandalone, this.#log, {
+      ...{ clock, keepAliveMs },
+      isPrimed: () => this.#revision === PRIMING_REVISION,
+      onChange: () => this.#changed(),
+    });
+    this.#streams.set(number, stream);
+    for (const [oldest, { isOpen }] of this.#streams) {
+      if (this.#streams.size <= MAX_STREAMS) break;
+      if (!isOpen) this.#streams.delete(oldest);
+    }
+    return stream;
+  }
+
+  /** A response was opened, left, or read. */
+  #changed(): void {
+    if (this.#isOver) return;
+    for (const message of this.#log.of(null)) {
+      const stream = this.#streamFor(message.kind);
+      if (stream === null) continue;
+      this.#holding.get(message)?.cancel();
+      this.#holding.delete(message);
+      stream.send(message);
+    }
+    const hasRequest = this.#find(({ stream }) => stream.isAttached) !== null;
+    const hasStream = this.#standalone?.isAttached === true;
+    const use = hasRequest ? 'request' : hasStream ? 'stream' : 'none';
+    if (use === this.#use) return;
+    this.#use = use;
+    this.#settings.onUse(use);
+  }
+}
+
+/** The one revision whose clients expect an event without data at the start of a stream. */
+const PRIMING_REVISION = '2025-11-25';
+
+function failed(id: JsonValue, text: string): string {
+  return errorLine(id, ErrorCode.internalError, text);
+}
+
+/** Splits a batch of the server. */
+function split(line: string): string[] {
+  return (JSON.parse(line) as JsonValue[]).map((each) => JSON.stringify(each));
+}

@@ -1,0 +1,237 @@
+/** The sessions of legacy clients at this process: each with a process of its server, so many at most, none after its client is gone. */
+import { inBackground } from '../../lib/background.ts';
+import type { ByteBudget } from '../../lib/byte-budget.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
+import { randomId } from '../../lib/crypto.ts';
+import type {
+  ChannelOwner,
+  ChannelServer,
+  ChannelUse,
+  PermittedChannel,
+} from '../../model/channel.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
+import type { Log } from '../../ops/log.ts';
+import { isJsonObject, objectMember } from '../../protocol/json.ts';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
+import { errorLine, type ClientMessage } from './envelope.ts';
+import { Reply } from './reply.ts';
+import { LegacySession } from './session.ts';
+
+export interface LegacySessionsOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly budget: ByteBudget;
+  readonly keepAliveMs: () => number;
+}
+
+/** What came of `initialize`. */
+export interface Opened {
+  /** The JSON of the response. */
+  readonly line: string;
+  /** The key of the session; `null` if there is none. */
+  readonly key: string | null;
+}
+
+/** A session, and how long it lives. */
+interface Entry {
+  readonly key: string;
+  readonly session: LegacySession;
+  readonly server: ChannelServer;
+  readonly owner: ChannelOwner;
+  channel: PermittedChannel | null;
+  use: ChannelUse;
+  /** Runs while nobody uses it. */
+  idle: Timer | null;
+  /** It ends as soon as no request is open. */
+  isRetired: boolean;
+}
+
+/** One framework opens a session for each call, and some clients leave theirs behind. */
+const MAX_PER_PRINCIPAL = 16;
+
+export class LegacySessions {
+  readonly #options: LegacySessionsOptions;
+  /** Used last, last. */
+  readonly #entries = new Map<string, Entry>();
+  readonly #ending = new Set<Promise<void>>();
+
+  constructor(options: LegacySessionsOptions) {
+    this.#options = options;
+  }
+
+  /** How many there are, by route. */
+  get byRoute(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>();
+    for (const { server } of this.#entries.values()) {
+      counts.set(server.route, (counts.get(server.route) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  /** @returns `null` if this process has no such session on this route */
+  find(key: string, route: string): LegacySession | null {
+    const entry = this.#entries.get(key);
+    return entry?.server.route === route ? entry.session : null;
+  }
+
+  /**
+   * Opens a session. Never rejects.
+   * @param line the `initialize` of the client
+   * @param left tells that its client has left
+   */
+  async open(
+    server: ChannelServer,
+    owner: ChannelOwner,
+    line: string,
+    message: Extract<ClientMessage, { readonly type: 'request' }>,
+    left: Pick<AbortSignal, 'aborted'>,
+  ): Promise<Opened> {
+    const entry = this.#create(server, owner);
+    const { session } = entry;
+    try {
+      this.#makeRoom(owner);
+      entry.channel = await server.open(owner, session, () => inBackground(this.#end(entry)));
+      session.connect(entry.channel);
+      const reply = new Reply();
+      session.request([{ line, message }], reply, 'json');
+      const text = await reply.within(server.initializeTimeoutMs, this.#options.clock);
+      if (text === null) throw NO_RESPONSE;
+      const revision = revisionIn(text);
+      if (revision !== null && !session.isOver && !left.aborted) {
+        this.#opened(entry, revision);
+        return { line: text, key: entry.key };
+      }
+      inBackground(this.#end(entry));
+      return { line: text, key: null };
+    } catch (error) {
+      const { message: problem } = asUpstreamFailure(error, false);
+      inBackground(this.#end(entry));
+      return { line: errorLine(message.id, ErrorCode.internalError, problem), key: null };
+    }
+  }
+
+  /** Ends a session at the wish of its client. @returns false if there is none */
+  endOf(key: string, route: string): boolean {
+    if (this.find(key, route) === null) return false;
+    inBackground(this.#end(this.#entries.get(key)!));
+    return true;
+  }
+
+  /** Ends the sessions with a server as soon as none of their requests is open. */
+  retire(server: ChannelServer): void {
+    for (const entry of [...this.#entries.values()]) {
+      if (entry.server === server) this.#retire(entry);
+    }
+  }
+
+  /** Has clients open their standalone streams elsewhere, and ends each session as soon as none of its requests is open. */
+  drain(): void {
+    for (const entry of [...this.#entries.values()]) {
+      entry.session.closeStandalone();
+      this.#retire(entry);
+    }
+  }
+
+  /** Ends all sessions. Resolves when no process of theirs is left. */
+  async close(): Promise<void> {
+    for (const entry of [...this.#entries.values()]) inBackground(this.#end(entry));
+    await Promise.all(this.#ending);
+  }
+
+  #create(server: ChannelServer, owner: ChannelOwner): Entry {
+    const { clock, budget, keepAliveMs, log } = this.#options;
+    const { route } = server;
+    const key = randomId();
+    const name = key.slice(0, 8);
+    const session = new LegacySession({
+      ...{ clock, keepAliveMs: keepAliveMs() },
+      held: budget.open(route),
+      onUse: (use) => this.#used(entry, use),
+      onEnd: () => inBackground(this.#end(entry)),
+      onLost: (what) => log.event('legacy_session.lost', { route, session: name, what }),
+    });
+    const entry: Entry = {
+      ...{ key, session, server, owner },
+      channel: null,
+      use: 'none',
+      idle: null,
+      isRetired: false,
+    };
+    return entry;
+  }
+
+  /** Ends the longest idle session of a principal that has too many. @throws UpstreamFailure if none is idle */
+  #makeRoom({ principal }: ChannelOwner): void {
+    if (principal === null) return;
+    const own = [...this.#entries.values()].filter((each) => each.owner.principal === principal);
+    if (own.length < MAX_PER_PRINCIPAL) return;
+    const victim = own.find(({ use }) => use === 'none') ?? own.find(({ use }) => use === 'stream');
+    if (victim === undefined) throw TOO_MANY;
+    inBackground(this.#end(victim));
+  }
+
+  #opened(entry: Entry, revision: string): void {
+    const { session, server, key } = entry;
+    session.agreed(revision);
+    this.#entries.set(key, entry);
+    const { route } = server;
+    const opened = { route, session: key.slice(0, 8), revision };
+    this.#options.log.event('legacy_session.opened', opened);
+    this.#used(entry, 'none');
+  }
+
+  #used(entry: Entry, use: ChannelUse): void {
+    entry.use = use;
+    const { key, channel, server } = entry;
+    if (!this.#entries.has(key)) return;
+    entry.idle?.cancel();
+    entry.idle = null;
+    channel?.use(use);
+    if (use !== 'request' && entry.isRetired) return inBackground(this.#end(entry));
+    // Used last, last.
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    if (use !== 'none') return;
+    const end = () => inBackground(this.#end(entry));
+    entry.idle = this.#options.clock.setTimer(server.idleTimeoutMs, end);
+  }
+
+  #retire(entry: Entry): void {
+    entry.isRetired = true;
+    this.#used(entry, entry.use);
+  }
+
+  /** Ends a session, and its process. Resolves when nothing of it is left. */
+  async #end(entry: Entry): Promise<void> {
+    const { key, session, server, channel } = entry;
+    entry.idle?.cancel();
+    if (this.#entries.delete(key)) {
+      const ended = { route: server.route, session: key.slice(0, 8) };
+      this.#options.log.event('legacy_session.ended', ended);
+    }
+    session.end(OVER);
+    const ending = channel?.end() ?? Promise.resolve();
+    this.#ending.add(ending);
+    await ending.finally(() => this.#ending.delete(ending));
+  }
+}
+
+const OVER = 'The session is over';
+const NO_RESPONSE = new UpstreamFailure(
+  'upstream_timeout',
+  'the server did not respond to initialize in time',
+  { mayHaveActed: false },
+);
+const TOO_MANY = new UpstreamFailure(
+  'upstream_busy',
+  `this caller has ${MAX_PER_PRINCIPAL} sessions, all of them in use`,
+  { mayHaveActed: false },
+);
+
+/** Returns the revision that a response to `initialize` agrees to; `null` if it is an error. */
+function revisionIn(text: string): string | null {
+  const response: unknown = JSON.parse(text);
+  const result = isJsonObject(response) ? objectMember(response, 'result') : undefined;
+  const version = result?.['protocolVersion'];
+  return typeof version === 'string' ? version : null;
+}
