@@ -21,6 +21,7 @@ import {
 } from './live/others.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
+import { serveFromElsewhere } from '../front/legacy/hop.ts';
 import { LegacySessions } from '../front/legacy/sessions.ts';
 import { PublicListener, type ConnectionPolicy } from '../front/public-listener.ts';
 import { ProcessReadiness, readinessAtStart } from './readiness.ts';
@@ -181,7 +182,8 @@ export async function openGateway(
     live: () => livePartOf({ instance, status: readiness.state().status, routes, metrics }),
     stop: (order) => mayStop(shared.config) && routes.stop(order),
   };
-  routes.serveOthers = (request) => serveOthers(request, live);
+  routes.serveOthers = (request, waiter) =>
+    serveOthers(request, live) ?? serveFromElsewhere(sessions, request, waiter);
   const others = new OtherGateways({
     replica,
     isOwn: (other) => (shares?.siblings.addressOf(other) ?? null) !== null,

@@ -1,14 +1,29 @@
-/** Connects the legacy face with a route whose server is reached over stdio: who may use it, and in which limits. */
-import type { ServerResponse } from 'node:http';
+/** Connects the legacy face with a route whose server is reached over stdio: who may use it, in which limits, and at which process. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
+import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
 import { once } from '../lib/once.ts';
-import { refuse } from '../edge/response-writer.ts';
+import { refuse as refuseHttp } from '../edge/response-writer.ts';
+import type { Caller } from '../model/request.ts';
+import { parseJson } from '../protocol/json.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { callersOf } from './callers.ts';
-import { LegacyEndpoint, type LegacyExchange } from './legacy/endpoint.ts';
+import {
+  NO_SESSION,
+  openSession,
+  readInitialize,
+  refuse,
+  serveInSession,
+  type LegacyRequest,
+} from './legacy/endpoint.ts';
+import type { StreamResponse } from './legacy/event-stream.ts';
+import { serveElsewhere } from './legacy/hop.ts';
+import { HttpResponse } from './legacy/http-response.ts';
+import { Reply } from './legacy/reply.ts';
 import type { LegacySessions } from './legacy/sessions.ts';
 import { knownCaller } from './other-paths.ts';
 import type { PassThrough } from './passthrough/passthrough.ts';
@@ -17,6 +32,7 @@ import { NO_PASS_THROUGH } from './route-pass-through.ts';
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'DELETE', 'PUT', 'PATCH', 'OPTIONS'];
 const ALLOWED = { allow: 'POST, GET, DELETE' };
+const SESSION_HEADER = 'mcp-session-id';
 
 /**
  * Registers the methods that legacy clients use on the path of a route besides POST.
@@ -30,14 +46,12 @@ export function registerLegacyFace(
 ): PassThrough {
   const { identity, log, metrics, openResponses } = shared;
   const { id, path } = route.config;
-  const { calls } = route;
   const server = route.server.channels;
   if (server === null) return NO_PASS_THROUGH;
-  const isStopping = () => calls.isStopping;
-  const endpoint = new LegacyEndpoint({ server, sessions, openResponses, isStopping });
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
   const callers = callersOf(route, shared);
-  const exchangeOf = createExchanges(route, shared);
+  const ids = sessionIds(route, shared);
+  const serve = createServing(route, sessions, ids, shared);
   const passed = () => {
     metrics.passed.inc({ route: id });
     tellOfLegacyClient();
@@ -48,57 +62,128 @@ export function registerLegacyFace(
     url: path,
     method: METHODS,
     handler: async (request, reply) => {
-      const { raw } = request;
+      const { raw, method } = request;
       raw.resume();
       const refusal = await callers.refusalOf(raw);
       const response = reply.hijack().raw;
       if (refusal !== null) {
-        return refuse(response, refusal.httpStatus, refusal.message, refusal.headers);
+        return refuseHttp(response, refusal.httpStatus, refusal.message, refusal.headers);
       }
-      const exchange = exchangeOf(request, reply.raw);
-      if (request.method === 'GET') {
-        passed();
-        // What goes on for a caller ends with its token.
-        response.once(
-          'close',
-          identity.untilRefused(raw, () => response.destroy()),
-        );
-        endpoint.get(exchange);
-      } else if (request.method === 'DELETE') endpoint.delete(exchange);
-      else refuse(response, 405, `${request.method} is not a method of this path`, ALLOWED);
+      if (method !== 'GET' && method !== 'DELETE') {
+        return refuseHttp(response, 405, `${method} is not a method of this path`, ALLOWED);
+      }
+      passed();
+      // What goes on for a caller ends with its token.
+      response.once(
+        'close',
+        identity.untilRefused(raw, () => response.destroy()),
+      );
+      await serve(raw, new HttpResponse(response), method, '', knownCaller(request, route, shared));
     },
   });
   return async (request, reply) => {
     if (!(await passesLimits(route, request, reply, shared))) return;
     passed();
-    const body: unknown = request.body;
-    const exchange = exchangeOf(request, reply.raw);
-    reply.hijack();
-    inBackground(endpoint.post(exchange, Buffer.isBuffer(body) ? body : Buffer.alloc(0)));
+    const { raw: response } = reply.hijack();
+    response.once('close', openResponses.open());
+    const { raw } = request;
+    const caller = knownCaller(request, route, shared);
+    const body = bodyOf(request);
+    const initialize = readInitialize(body);
+    const json = body.toString('utf8');
+    if (initialize === null)
+      return inBackground(serve(raw, new HttpResponse(response), 'POST', json, caller));
+    const { kind, principalKey } = caller;
+    const isNamed = kind === 'verified' || kind === 'credentials';
+    const opening = {
+      server,
+      owner: { principal: isNamed ? principalKey : null, principalKey },
+      isStopping: route.calls.isStopping,
+      headersOf: (key: string) => ({ [SESSION_HEADER]: ids.seal(key, caller) }),
+    };
+    const message = { json, message: initialize };
+    const opened = openSession(sessions, opening, message, new HttpResponse(response));
+    // The session that the client had so far ends once it has another one.
+    const endFormer = (isOpen: boolean) =>
+      isOpen && raw.headers[SESSION_HEADER] !== undefined
+        ? serve(raw, new Reply(), 'DELETE', '', caller)
+        : undefined;
+    inBackground(opened.then(endFormer));
   };
 }
 
-function createExchanges(route: Route, shared: PublicServices) {
-  const { config, sealKeys, replica } = shared;
-  const seal = new SessionSeal({
-    keys: sealKeys,
-    audience: config.seal.audience,
-    route: route.config.id,
-  });
-  const { instance } = replica.owner;
-  return (request: FastifyRequest, response: ServerResponse): LegacyExchange => {
-    const { kind, principal, principalKey } = knownCaller(request, route, shared);
-    // Without an identity source, credentials only tell callers apart, and a client can renew them.
-    const owner = config.identity.source === 'none' ? '' : (principal ?? '');
-    const isNamed = kind === 'verified' || kind === 'credentials';
-    return {
-      request: request.raw,
-      response,
-      owner: { principal: isNamed ? principalKey : null, principalKey },
-      ids: {
-        seal: (key) => seal.seal('id', `${instance}:${key}`, owner) ?? '',
-        open: (id) => seal.open('id', id, owner)?.split(':')[1] ?? null,
-      },
+function bodyOf({ body }: FastifyRequest): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+}
+
+/** Creates what serves a request for a session, here or at the process that has it. */
+function createServing(
+  route: Route,
+  sessions: LegacySessions,
+  ids: ReturnType<typeof sessionIds>,
+  { replica }: PublicServices,
+) {
+  const { id } = route.config;
+  return async (
+    { headers }: IncomingMessage,
+    response: StreamResponse,
+    verb: LegacyRequest['verb'],
+    body: string,
+    caller: Caller,
+  ): Promise<void> => {
+    const sealed = headers[SESSION_HEADER];
+    if (typeof sealed !== 'string') {
+      return refuse(response, 400, 'Mcp-Session-Id is missing: a session begins with initialize');
+    }
+    const session = ids.open(sealed, caller);
+    // Another principal learns nothing of it.
+    if (session === null) return refuse(response, 404, NO_SESSION);
+    const request: LegacyRequest = {
+      ...{ verb, route: id, key: session.key, body },
+      accept: headers.accept ?? null,
+      version: textOf(headers['mcp-protocol-version']),
+      lastEventId: textOf(headers['last-event-id']),
     };
+    const { owner } = session;
+    if (owner.instance === replica.owner.instance) {
+      return serveInSession(sessions, request, response);
+    }
+    const relay = replica.relayOf(id);
+    if (relay !== null) return serveElsewhere(relay, owner, request, response);
+    // Without a relay there is no other process, but for replicas that know nothing of each other.
+    refuse(response, 404, NO_SESSION);
+  };
+}
+
+function textOf(header: string | string[] | undefined): string | null {
+  return typeof header === 'string' && header !== '' ? header : null;
+}
+
+const sessionId = z.strictObject({
+  key: z.string(),
+  owner: z.strictObject({
+    id: z.string(),
+    instance: z.string(),
+    address: z.exactOptional(z.string()),
+  }),
+});
+
+/** Seals the ids of sessions for the principals whose they are, with the process that has them. */
+function sessionIds(route: Route, { config, sealKeys, replica }: PublicServices) {
+  const { audience } = config.seal;
+  const seal = new SessionSeal({ keys: sealKeys, audience, route: route.config.id });
+  // Without an identity source, credentials only tell callers apart, and a client can renew them.
+  const nameOf = ({ principal }: Caller) =>
+    config.identity.source === 'none' ? '' : (principal ?? '');
+  return {
+    seal: (key: string, caller: Caller): string => {
+      const owner: PointerOwner = replica.owner;
+      return seal.seal('id', JSON.stringify({ key, owner }), nameOf(caller)) ?? '';
+    },
+    /** @returns `null` if it was not sealed for this caller */
+    open: (sealed: string, caller: Caller): z.infer<typeof sessionId> | null => {
+      const plain = seal.open('id', sealed, nameOf(caller));
+      return plain === null ? null : (sessionId.safeParse(parseJson(plain)).data ?? null);
+    },
   };
 }

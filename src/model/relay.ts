@@ -4,8 +4,10 @@
  */
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { tooLargeToRelay } from './failures.ts';
+import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Waiter } from './request.ts';
 
 /**
@@ -97,4 +99,27 @@ export function logRelayFailure(
   if (outcome.type === 'replied' || outcome.type === 'left') return;
   const { type: state, problem } = outcome;
   log.event('relay.failed', { route, call, ...traceOf(request), owner: owner.id, state, problem });
+}
+
+/** Builds a request of no client, for another process of the gateway. @param method none of MCP: nobody's principal has its name as a key */
+export function requestOfGateway(method: string, params: JsonObject): EdgeRequest {
+  return {
+    method,
+    params,
+    forwardedMeta: {},
+    profile: EMPTY_PROFILE,
+    clientInfo: null,
+    logLevel: null,
+    progressToken: null,
+    inputResponses: null,
+    requestState: null,
+    caller: {
+      kind: 'anonymous',
+      principal: null,
+      principalKey: method,
+      credentialsKey: '',
+      conversation: null,
+      headers: {},
+    },
+  };
 }

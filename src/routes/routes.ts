@@ -11,8 +11,8 @@ export class Routes {
   configured: readonly Route[] = [];
   /** The last one that was replaced or removed comes last. */
   readonly former = new Set<Route>();
-  /** Serves what other gateways ask for their live page. Returns `null` for any other request. */
-  serveOthers: (request: EdgeRequest) => RelayedHandle | null = () => null;
+  /** Serves what other processes of the gateway ask, and no client. Returns `null` for any other request. */
+  serveOthers: (request: EdgeRequest, waiter: Waiter) => RelayedHandle | null = () => null;
 
   get all(): Route[] {
     return [...this.former, ...this.configured];
@@ -52,7 +52,7 @@ export class Routes {
 
   /** Serves what another replica relays. */
   readonly serveRelayed: ServeRelayed = async (id, request, waiter) => {
-    const ofOthers = this.serveOthers(request);
+    const ofOthers = this.serveOthers(request, waiter);
     if (ofOthers !== null) return ofOthers;
     const route = this.find(id);
     return route === undefined ? null : serveRelayedBy(route, request, waiter);

@@ -1,6 +1,6 @@
 /** What the other gateways of a deployment tell the live page, and do for it. They are asked over the relay, while somebody looks. */
 import { sleep, type Clock } from '../../lib/clock.ts';
-import type { RelayedHandle } from '../../model/relay.ts';
+import { requestOfGateway, type RelayedHandle } from '../../model/relay.ts';
 import {
   waiterWithoutNotifications,
   type CallReply,
@@ -9,7 +9,6 @@ import {
 import { livePart, type LivePart } from '../../ops/live/snapshot.ts';
 import { stopOrder, type StopOrder } from '../../ops/live/stop.ts';
 import type { JsonObject } from '../../protocol/json.ts';
-import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import type { Replica } from '../../model/replica.ts';
 
@@ -91,33 +90,10 @@ export class OtherGateways {
     const relay = replica.relayOf(route() ?? '');
     const closed = AbortSignal.timeout(withinMs);
     const waiter = waiterWithoutNotifications(closed);
-    const relayed = await relay?.relay(owner, requestOf(method, params), waiter);
+    const relayed = await relay?.relay(owner, requestOfGateway(method, params), waiter);
     const reply = relayed?.type === 'replied' ? relayed.reply : null;
     return reply?.kind === 'result' ? reply.result : null;
   }
-}
-
-/** A request of no client: nobody has this key. */
-function requestOf(method: string, params: JsonObject): EdgeRequest {
-  return {
-    method,
-    params,
-    forwardedMeta: {},
-    profile: EMPTY_PROFILE,
-    clientInfo: null,
-    logLevel: null,
-    progressToken: null,
-    inputResponses: null,
-    requestState: null,
-    caller: {
-      kind: 'anonymous',
-      principal: null,
-      principalKey: LOOK,
-      credentialsKey: '',
-      conversation: null,
-      headers: {},
-    },
-  };
 }
 
 /** What a process does for the live page of its own gateway, and of others. */

@@ -110,11 +110,10 @@ export class LegacySessions {
     }
   }
 
-  /** Ends a session at the wish of its client. @returns false if there is none */
-  endOf(key: string, route: string): boolean {
-    if (this.find(key, route) === null) return false;
-    inBackground(this.#end(this.#entries.get(key)!));
-    return true;
+  /** Ends a session at the wish of its client. */
+  end(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) inBackground(this.#end(entry));
   }
 
   /** Ends the sessions with a server as soon as none of their requests is open. */

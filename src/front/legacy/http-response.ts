@@ -1,0 +1,38 @@
+/** The response of Node.js to a legacy client. */
+import type { ServerResponse } from 'node:http';
+import type { StreamResponse } from './event-stream.ts';
+
+/** If more bytes wait for a client, it is behind. */
+const MAX_BUFFERED_BYTES = 256 * 1024;
+
+export class HttpResponse implements StreamResponse {
+  readonly #response: ServerResponse;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+  }
+
+  get isOpen(): boolean {
+    return !this.#response.destroyed;
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    if (!this.isOpen || this.#response.headersSent) return;
+    this.#response.writeHead(status, headers);
+    if (headers['content-type'] === 'text/event-stream') this.#response.flushHeaders();
+  }
+
+  write(text: string): boolean {
+    return this.#response.write(text) || this.#response.writableLength <= MAX_BUFFERED_BYTES;
+  }
+
+  end(text?: string): void {
+    if (text === undefined) this.#response.end();
+    else this.#response.end(text);
+  }
+
+  watch(listener: { caughtUp(): void; closed(): void }): void {
+    this.#response.on('drain', () => listener.caughtUp());
+    this.#response.on('close', () => listener.closed());
+  }
+}
