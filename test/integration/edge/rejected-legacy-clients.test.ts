@@ -16,8 +16,8 @@ describe('where legacy clients are rejected', () => {
   // Rule eras-5 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"):
   // With `edge.legacyClients: reject`, `initialize` and requests under a legacy version header get 400,
   // -32022, with `supported` and `requested`; a request without version header gets 400, -32020, with
-  // `supported`. The request's `id` is repeated. The message names `2026-07-28` and says what to do, here and at a route to
-  // a server over stdio, also with the 405 of a GET: it may be all that a user sees.
+  // `supported`. The request's `id` is repeated. The message names `2026-07-28` and says what to do, also
+  // with the 405 of a GET: it may be all that a user sees.
   // Rule eras-6.
   test.each<[string, unknown, Record<string, string>, object]>([
     [

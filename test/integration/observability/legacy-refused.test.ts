@@ -1,22 +1,12 @@
 /** An operator sees that a client is refused for its legacy revision: such a client itself only says that the versions differ. */
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { legacyRefusalLog } from '../../../src/front/edge-route.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
-import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { ground } from '../../fixtures/gateways/survival-testbed.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
-const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 const REJECT = { edge: { legacyClients: 'reject' } } as const;
-
-/** A gateway whose server is reached over stdio. */
-async function overStdio() {
-  const stdio = { command: process.execPath, args: [SERVER, 'plain'] };
-  const gateway = await testGateway(stdio);
-  return gateway;
-}
 
 async function post(url: string, body: object, headers: Record<string, string> = {}) {
   const response = await fetch(url, {
@@ -42,14 +32,10 @@ const INITIALIZE = {
 const ADVICE = 'pin 2026-07-28 in the client, or use a client that speaks it';
 const LIST = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
 
-// Rule rejections-3: A client of a legacy revision that is refused, since the server is one over stdio or by
-// `edge.legacyClients: reject`, is a warning in the log that says which of both and what to do. Further requests within a
-// minute are counted in the next warning of the route.
-test.for([
-  ['a server over stdio', 'stdio', overStdio],
-  ['reject', 'edge.legacyClients', async () => (await ground(REJECT)).gateway],
-] as const)('a legacy client that is refused by %s is a warning', async ([, reason, start]) => {
-  const gateway = await start();
+// Rule rejections-3: A client of a legacy revision that is refused (`edge.legacyClients: reject`) is a warning in the log that
+// says what to do. Further requests within a minute are counted in the next warning of the route.
+test('a legacy client that is refused is a warning', async () => {
+  const { gateway } = await ground(REJECT);
   const message = `Unsupported protocol version: expected 2026-07-28; ${ADVICE}`;
   expect(await post(gateway.url, INITIALIZE)).toMatchObject({
     status: 400,
@@ -64,7 +50,7 @@ test.for([
   const header = { 'mcp-protocol-version': '2025-06-18' };
   expect((await post(gateway.url, LIST, header)).status).toBe(400);
   expect(gateway.log.named('route.legacy_refused')).toEqual([
-    { route: 'mcp', reason, client: '127.0.0.1', requests: 1 },
+    { route: 'mcp', client: '127.0.0.1', requests: 1 },
   ]);
 });
 
@@ -87,11 +73,11 @@ test('a request that is refused for another reason is no such warning', async ()
 test('refused requests within a minute are counted in the next warning', () => {
   const clock = new ManualClock();
   const log = new RecordedLog();
-  const refused = legacyRefusalLog('mcp', 'stdio', { clock, log });
+  const refused = legacyRefusalLog('mcp', { clock, log });
   for (const client of ['10.0.0.1', '10.0.0.2', '10.0.0.3']) refused(client);
   clock.advance(60_000);
   refused(undefined);
-  const line = { route: 'mcp', reason: 'stdio' };
+  const line = { route: 'mcp' };
   expect(log.named('route.legacy_refused')).toEqual([
     { ...line, client: '10.0.0.1', requests: 1 },
     { ...line, requests: 3 },

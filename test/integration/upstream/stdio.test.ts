@@ -317,10 +317,10 @@ describe('a server that ignores the end of its input and SIGTERM, and has starte
 });
 
 describe('a legacy client of a server over stdio', () => {
-  // Rule stdio-7: A legacy client gets 400 with the error -32022 that names the revision which is served, and 405 for GET
-  // and DELETE.
-  test('is refused with the revision that is served', async () => {
-    const { url } = await gatewayFor(server('plain'));
+  // Rule stdio-7: A legacy client has sessions of its own (`face-11` and on). With `edge.legacyClients: reject` it gets 400 with the
+  // error -32022 that names the revision which is served, and 405 for GET and DELETE.
+  test('is refused with the revision that is served, if the operator says so', async () => {
+    const { url } = await gatewayFor(server('plain'), { edge: { legacyClients: 'reject' } });
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c' } };
     const response = await fetch(url, {
       method: 'POST',

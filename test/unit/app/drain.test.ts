@@ -32,14 +32,18 @@ test('a drain ends in its time when the clock is set back meanwhile', async () =
   capacity.move('none', 'running', 'Ada');
   let isOver = false;
   const drain = { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 };
-  const drained = drainCalls(new Routes(), {
-    config: { ...configOf(withRoute()), drain },
-    capacity,
-    pendingRequests: new PendingRequests(),
-    openResponses: new OpenResponses(),
-    clock,
-    log: { event: () => {}, takes: () => true },
-  }).then(() => (isOver = true));
+  const drained = drainCalls(
+    new Routes(),
+    { drain: () => {}, close: async () => {} },
+    {
+      config: { ...configOf(withRoute()), drain },
+      capacity,
+      pendingRequests: new PendingRequests(),
+      openResponses: new OpenResponses(),
+      clock,
+      log: { event: () => {}, takes: () => true },
+    },
+  ).then(() => (isOver = true));
   const passMs = async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 50) {
       clock.advance(50);

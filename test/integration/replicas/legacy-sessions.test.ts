@@ -1,0 +1,92 @@
+/** Sessions of legacy clients with a server over stdio, behind several processes of the gateway: each request finds its own. */
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { EventReader, LegacyHttpClient } from '../../fixtures/clients/legacy-http.ts';
+import type { GatewayProcessOptions } from '../../fixtures/gateways/gateway-process.ts';
+import { redisServer, replica, roundRobin } from '../../fixtures/gateways/replica-testbed.ts';
+import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
+
+const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
+/** Any worker can take a connection. */
+const NEW_CONNECTION = { connection: 'close' };
+
+async function gateways(count: number, options: Partial<GatewayProcessOptions>) {
+  const pids = await pidFile();
+  const upstream = { command: process.execPath, args: [SERVER], env: { PIDS: pids.path } };
+  const start = () => replica({ url: '' }, { ...options, route: { upstream } });
+  const started = await Promise.all(Array.from({ length: count }, start));
+  const { origin } = count === 1 ? { origin: null } : await originOf(started);
+  const url = origin === null ? started[0]!.url : `${origin}/mcp`;
+  return { pids, started, url };
+}
+
+async function originOf(started: Awaited<ReturnType<typeof replica>>[]) {
+  const front = await roundRobin(started);
+  return { origin: new URL(front.url).origin };
+}
+
+describe.each([
+  ['two workers', 1, async () => ({ relay: false, config: { workers: 2 } }), []],
+  ['three replicas that relay to each other', 3, async () => ({ relay: true }), []],
+  [
+    'two replicas that relay through Redis',
+    2,
+    async () => {
+      const { url: redis } = await redisServer();
+      return { redis, relay: false, config: { relay: { via: 'redis' } } };
+    },
+    ['redis'],
+  ],
+] as const)('%s', { timeout: 90_000 }, (_name, count, options, tags) => {
+  // Rule face-24: With several workers, or replicas with a relay, a session is reached through any of them: requests, questions and
+  // their answers, streams that are opened and resumed, and its end. No session is opened that the client has not asked for.
+  test('find the session of a client, and open no other', { tags: [...tags] }, async () => {
+    const { pids, started, url } = await gateways(count, await options());
+    const greetings = (await pids.all()).length;
+    const clients = await Promise.all(
+      Array.from({ length: 4 }, () => LegacyHttpClient.open(url, { ...NEW_CONNECTION })),
+    );
+    for (const client of clients) {
+      const own = await client.text('pid');
+      for (let at = 0; at < 4; at += 1) expect(await client.text('pid')).toBe(own);
+      const call = new EventReader(await client.send(client.callOf('ask')));
+      const question = await call.next();
+      const result = { action: 'accept', content: { name: 'Ada' } };
+      const answer = { jsonrpc: '2.0', id: question?.message.id, result };
+      expect((await client.post(answer)).status).toBe(202);
+      expect((await call.next())?.message.result.content[0].text).toBe('Ada');
+      expect(await call.next()).toBeNull();
+      const standalone = await client.listen();
+      await client.text('announce');
+      const change = await standalone.next();
+      expect(change?.message.method).toBe('notifications/tools/list_changed');
+      standalone.leave();
+      const resumed = await client.listen({ 'last-event-id': change?.id ?? '' });
+      await client.text('announce');
+      expect((await resumed.next())?.message.method).toBe('notifications/tools/list_changed');
+    }
+    expect(await pids.all()).toHaveLength(greetings + clients.length);
+    for (const client of clients) expect((await client.delete()).status).toBe(200);
+    for (const client of clients) expect((await client.call('pid')).status).toBe(404);
+    await until(async () => (await pids.all()).filter(isRunning).length === 0);
+    await Promise.all(started.map((gateway) => gateway.drain()));
+  });
+});
+
+// Rule face-25: Where the process is dead that had a session, the client gets 404 from any other, and opens a new one. No process of
+// the server is left of a gateway that was killed.
+test('the session of a replica that was killed is gone, and its process too', async () => {
+  const { pids, started } = await gateways(1, { relay: true });
+  const { pids: _others, started: more } = await gateways(1, { relay: true });
+  const [first, second] = [started[0]!, more[0]!];
+  const client = await LegacyHttpClient.open(first.url);
+  const there = new LegacyHttpClient(second.url, client.headers);
+  const pid = await there.text('pid');
+  expect(pid).toBe(await client.text('pid'));
+  await first.kill();
+  await until(() => !isRunning(Number(pid)));
+  expect((await there.call('pid')).status).toBe(404);
+  expect((await pids.all()).filter(isRunning)).toEqual([]);
+  const again = await LegacyHttpClient.open(second.url);
+  expect(Number(await again.text('pid'))).toBeGreaterThan(0);
+});
