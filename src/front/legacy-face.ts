@@ -5,6 +5,8 @@ import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
 import { once } from '../lib/once.ts';
 import { refuse as refuseHttp } from '../edge/response-writer.ts';
+import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
+import { statusOfLimit } from '../model/limited.ts';
 import type { Caller } from '../model/request.ts';
 import { parseJson } from '../protocol/json.ts';
 import type { Route } from '../routes/route.ts';
@@ -19,6 +21,7 @@ import {
   refuse,
   serveInSession,
   type LegacyRequest,
+  type OpeningRefusal,
 } from './legacy/endpoint.ts';
 import type { StreamResponse } from './legacy/event-stream.ts';
 import { serveElsewhere } from './legacy/hop.ts';
@@ -82,23 +85,24 @@ export function registerLegacyFace(
     },
   });
   return async (request, reply) => {
-    if (!(await passesLimits(route, request, reply, shared))) return;
+    const body = bodyOf(request);
+    const initialize = readInitialize(body);
+    if (initialize === null && !(await passesLimits(route, request, reply, shared))) return;
     passed();
     const { raw: response } = reply.hijack();
     response.once('close', openResponses.open());
     const { raw } = request;
     const caller = knownCaller(request, route, shared);
-    const body = bodyOf(request);
-    const initialize = readInitialize(body);
     const json = body.toString('utf8');
     if (initialize === null)
       return inBackground(serve(raw, new HttpResponse(response), 'POST', json, caller));
     const { kind, principalKey } = caller;
+    const limited = await limitOf(route, principalKey);
     const isNamed = kind === 'verified' || kind === 'credentials';
     const opening = {
       server,
       owner: { principal: isNamed ? principalKey : null, principalKey },
-      isStopping: route.calls.isStopping,
+      refusal: route.calls.isStopping ? STOPPED : limited,
       headersOf: (key: string) => ({ [SESSION_HEADER]: ids.seal(key, caller) }),
     };
     const message = { json, message: initialize };
@@ -110,6 +114,17 @@ export function registerLegacyFace(
         : undefined;
     inBackground(opened.then(endFormer));
   };
+}
+
+const STOPPED = { httpStatus: 503, failure: STOPPING, retryAfterMs: STOPPING_WAIT_MS } as const;
+
+/** Returns why a caller can open no session now; `null` if it can. */
+async function limitOf({ admission }: Route, principalKey: string): Promise<OpeningRefusal | null> {
+  const asked = { principalKey, tool: null, isCall: false, isRetry: false, hasMore: false };
+  const verdict = await admission.admit(asked);
+  if (verdict.type === 'admitted') return null;
+  const { limit, failure, retryAfterMs } = verdict;
+  return { httpStatus: statusOfLimit(limit) === 503 ? 503 : 200, failure, retryAfterMs };
 }
 
 function bodyOf({ body }: FastifyRequest): Buffer {

@@ -5,7 +5,7 @@
 import { readAccept } from '../../edge/http/header-fields.ts';
 import { readJsonBody } from '../../edge/request/body.ts';
 import { refusalBody, type Refusal } from '../../edge/response-writer.ts';
-import { STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
+import type { Failure } from '../../model/request.ts';
 import type { ChannelOwner, ChannelServer } from '../../model/channel.ts';
 import { secondsOf } from '../../model/limited.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
@@ -35,9 +35,16 @@ export interface LegacyRequest {
 export interface Opening {
   readonly server: ChannelServer;
   readonly owner: ChannelOwner;
-  readonly isStopping: boolean;
+  /** Why no session can be opened now; `null` if one can. */
+  readonly refusal: OpeningRefusal | null;
   /** Called with the key of the session. @returns headers that name it */
   readonly headersOf: (key: string) => Readonly<Record<string, string>>;
+}
+
+export interface OpeningRefusal {
+  readonly httpStatus: 200 | 503;
+  readonly failure: Failure;
+  readonly retryAfterMs: number;
 }
 
 /** The one revision that has batches. */
@@ -52,15 +59,16 @@ const MAX_REQUESTS = 1_000;
  */
 export async function openSession(
   sessions: LegacySessions,
-  { server, owner, isStopping, headersOf }: Opening,
+  { server, owner, refusal, headersOf }: Opening,
   initialize: { readonly json: string; readonly message: ClientRequest },
   response: StreamResponse,
 ): Promise<boolean> {
   const { json, message } = initialize;
-  if (isStopping) {
-    const retryAfter = { 'retry-after': String(secondsOf(STOPPING_WAIT_MS)) };
-    const refused = { httpStatus: 503, id: clientRequestId(message.id), error: STOPPING.error };
-    refuseWith(response, { ...refused, mayHaveActed: 'no' }, retryAfter);
+  if (refusal !== null) {
+    const { httpStatus, failure, retryAfterMs } = refusal;
+    const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
+    const refused = { httpStatus, id: clientRequestId(message.id), error: failure.error };
+    refuseWith(response, { ...refused, mayHaveActed: 'no' }, headers);
     return false;
   }
   const left = new AbortController();

@@ -243,7 +243,7 @@ export class LegacySession {
     this.#changed();
   }
 
-  /** Over stdio nothing says which request a message is for (docs/adr/0058). */
+  /** Over stdio nothing says which request a message is for (docs/adr/0061). */
   #forward(kind: MessageKind, line: string, id: JsonValue): void {
     const message = this.#log.add(kind, line);
     const stream = this.#streamFor(kind);

@@ -169,6 +169,15 @@ describe('a session of a legacy client', () => {
     expect(body.error.message).toContain('sessions.max (2)');
   });
 
+  // Rule face-19.
+  test('that is opened too often is refused in words, with status 200', async () => {
+    const limits = { rate: { requests: 1, windowMs: 60_000 } };
+    const { url } = await front({ routeLimits: limits });
+    await LegacyHttpClient.open(url);
+    const { status, body } = await new LegacyHttpClient(url).initialize();
+    expect([status, body.error.data['limit']]).toEqual([200, 'limits.rate']);
+  });
+
   // Rule face-20: When the process of a session ends, its open requests get an error with the exit code and the last words of the
   // process, its streams end, and the session is gone (404). Nothing is started in its place.
   test('is over when its process ends, and its requests are told why', async () => {
