@@ -1,4 +1,5 @@
 /** Builds a configuration from the flags of the command line: without a file, or on top of one. */
+import { isLoopbackHost } from '../../lib/http.ts';
 import type { Config } from '../schema.ts';
 import { ConfigError, type FieldPath, formatPath, lookUp, type Problem } from './problem.ts';
 import { crossCheck } from './cross-checks.ts';
@@ -34,6 +35,9 @@ export function configFromFlags(
     put(data, FIELDS.transport, TRANSPORT_ALIASES.get(transport) ?? transport);
   const { config, problems } = validate(data);
   if (problems !== null) throw invalid(problems, nameOf);
+  const isLocal = typeof upstream !== 'string' && isLoopbackHost(config.listen.host);
+  // Whoever gave the command is who calls it.
+  if (isLocal) put(config, ['routes', 0, 'upstream', 'process', 'roots'], 'caller');
   return config;
 }
 

@@ -234,6 +234,11 @@ const processKeys = {
     { min: 1, max: 10_000 },
     'The maximum number of processes of `upstream.command`. Beyond it, the session that was idle for the longest time ends.',
   ),
+  roots: choice(
+    ['none', 'caller'],
+    'none',
+    'Whether `upstream.command` learns the roots of legacy clients. Some servers take them for the folders that they may use, in place of those in `upstream.args`, and resolve them on the machine of the gateway: with `caller`, a caller chooses what such a server may read there. `--stdio` on loopback sets `caller`. For modern clients both are the same: a server that asks when its session begins gets none, and one that asks in a call gets those of the client.',
+  ),
 };
 
 const keys = section(
@@ -264,9 +269,9 @@ const keys = section(
 
 export const upstream = z
   .preprocess(checkKeys, keys)
-  .transform(({ url, command, args, env, cwd, maxProcesses, ...common }) => {
+  .transform(({ url, command, args, env, cwd, maxProcesses, roots, ...common }) => {
     const inherited = INHERITED_VARIABLES;
-    const process = { args, env, inherited, cwd, maxProcesses };
+    const process = { args, env, inherited, cwd, maxProcesses, roots };
     return command === null || url !== undefined
       ? // `checkKeys` has reported where there is neither.
         { ...common, maxBodyBytes: common.maxEventBytes, url: url ?? NO_URL, process: null }

@@ -13,6 +13,20 @@ test('the name that others have for the older transport is known', () => {
   expect(routes[0]?.upstream).toMatchObject({ transport: 'http-sse' });
 });
 
+test('a command on loopback learns the roots of its callers, who gave it, and no other one does', () => {
+  const command = { command: 'server', args: [], env: {} };
+  const rootsOf = (listen?: string) =>
+    configFromFlags({
+      upstream: command,
+      ...(listen === undefined ? {} : { listen, 'session-scope': 'shared' }),
+    }).routes[0]?.upstream.process?.roots;
+  expect(rootsOf()).toBe('caller');
+  expect(rootsOf('[::1]:1')).toBe('caller');
+  expect(rootsOf(':1')).toBe('none');
+  const file = 'routes: [{upstream: {command: server}}]\n';
+  expect(configOf(file).routes[0]?.upstream.process?.roots).toBe('none');
+});
+
 test('the first sealing key seals, whatever stands between the keys', () => {
   const [one, two] = ['A', 'B'].map((letter) => `${letter.repeat(42)}A`);
   for (const sealKey of [`new:${one},old:${two}`, `new:${one}\nold:${two}\n`]) {
