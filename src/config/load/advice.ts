@@ -5,6 +5,7 @@ import type { Config, RouteConfig } from '../schema.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
 import type { Environment } from '../../lib/program.ts';
 import { formatAddress } from '../../lib/address.ts';
+import { hasRights } from '../../limits/rights.ts';
 import { adviseOnPrograms } from './exposed-secrets.ts';
 import type { FieldPath, Problem } from './problem.ts';
 
@@ -31,6 +32,7 @@ export function adviseOn(
       ...adviseOnCredentials(config, index, isWritten),
       ...adviseOnRates(config, route, index),
       ...adviseOnRelease(config, route, index),
+      ...adviseOnRights(config, route, index),
     ]),
   ];
 }
@@ -134,6 +136,17 @@ function adviseOnRates(
     problems.push({ path: limited.at, text });
   }
   return problems;
+}
+
+/** Whoever may not use something on one path could use it on another one. */
+function adviseOnRights({ routes }: Config, route: RouteConfig, index: number): Problem[] {
+  const { url } = route.upstream;
+  const isOpen = (other: RouteConfig) =>
+    other.upstream.url?.href === url?.href && !hasRights(other);
+  const at = hasRights(route) && url !== null ? routes.findIndex(isOpen) : -1;
+  if (at < 0) return [];
+  const text = `routes[${at}] reaches the same server without rules on tools, prompts and resources: give it some, or let nobody else use its path`;
+  return [{ path: ['routes', index], text }];
 }
 
 function adviseOnRelease({ seal }: Config, { parking }: RouteConfig, index: number): Problem[] {

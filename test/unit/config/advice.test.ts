@@ -52,6 +52,11 @@ describe('a warning', () => {
     ],
     [
       '',
+      '    tools: {deny: [a]}\n  - {path: /open, upstream: {url: "http://127.0.0.1:3001/mcp"}}\n',
+      /^2:5 warning: routes\[0\]: routes\[1\] reaches the same server without rules on tools/,
+    ],
+    [
+      '',
       '    limits: {ratePerPrincipal: 5/s}\n',
       /warning: routes\[0\]\.limits\.ratePerPrincipal: callers without credentials count as one/,
     ],
