@@ -1,5 +1,5 @@
 /** Connects the legacy face with a route whose server is reached over stdio: who may use it, in which limits, and at which process. */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
 import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
@@ -27,10 +27,12 @@ import type { StreamResponse } from './legacy/event-stream.ts';
 import { serveElsewhere } from './legacy/hop.ts';
 import { HttpResponse } from './legacy/http-response.ts';
 import { Reply } from './legacy/reply.ts';
+import { RewrittenResponse } from './legacy/rewritten-response.ts';
 import type { LegacySessions } from './legacy/sessions.ts';
 import { knownCaller } from './other-paths.ts';
 import type { PassThrough } from './passthrough/passthrough.ts';
 import { passesLimits } from './passed-limits.ts';
+import { PassedRights } from './passed-rights.ts';
 import { NO_PASS_THROUGH } from './route-pass-through.ts';
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'DELETE', 'PUT', 'PATCH', 'OPTIONS'];
@@ -55,6 +57,12 @@ export function registerLegacyFace(
   const callers = callersOf(route, shared);
   const ids = sessionIds(route, shared);
   const serve = createServing(route, sessions, ids, shared);
+  const rights = new PassedRights(route, shared);
+  const responseTo = (request: FastifyRequest, response: ServerResponse): StreamResponse => {
+    const rewrite = rights.rewriteOf(request);
+    const plain = new HttpResponse(response);
+    return rewrite === null ? plain : new RewrittenResponse(plain, rewrite);
+  };
   const passed = () => {
     metrics.passed.inc({ route: id });
     tellOfLegacyClient();
@@ -81,12 +89,14 @@ export function registerLegacyFace(
         'close',
         identity.untilRefused(raw, () => response.destroy()),
       );
-      await serve(raw, new HttpResponse(response), method, '', knownCaller(request, route, shared));
+      const caller = knownCaller(request, route, shared);
+      await serve(raw, responseTo(request, response), method, '', caller);
     },
   });
   return async (request, reply) => {
     const body = bodyOf(request);
     const initialize = readInitialize(body);
+    if (!rights.passes(request, reply, false)) return;
     if (initialize === null && !(await passesLimits(route, request, reply, shared))) return;
     passed();
     const { raw: response } = reply.hijack();
@@ -94,8 +104,9 @@ export function registerLegacyFace(
     const { raw } = request;
     const caller = knownCaller(request, route, shared);
     const json = body.toString('utf8');
-    if (initialize === null)
-      return inBackground(serve(raw, new HttpResponse(response), 'POST', json, caller));
+    if (initialize === null) {
+      return inBackground(serve(raw, responseTo(request, response), 'POST', json, caller));
+    }
     const { kind, principalKey } = caller;
     const limited = await limitOf(route, principalKey);
     const isNamed = kind === 'verified' || kind === 'credentials';

@@ -13,7 +13,7 @@ import { refuse, sendRefusal, type UnnamedRefusal } from '../edge/response-write
 import { clientRequestId } from '../protocol/ids.ts';
 import { excessOf, isJsonObject, parseJson, type JsonObject } from '../protocol/json.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import type { HttpRoute } from '../routes/route.ts';
+import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { knownCaller } from './other-paths.ts';
 import type { RewriteMessage } from './passthrough/rewriting.ts';
@@ -24,13 +24,13 @@ const MAX_DEPTH = 64;
 const HAS_ITEMS = /"(?:tools|prompts|resources|resourceTemplates)"/;
 
 export class PassedRights {
-  readonly #route: HttpRoute;
+  readonly #route: Route;
   readonly #shared: PublicServices;
   readonly #check: ReturnType<typeof rightsCheck>;
   /** Requests for lists that were let through. */
   readonly #lists = new WeakSet<IncomingMessage>();
 
-  constructor(route: HttpRoute, shared: PublicServices) {
+  constructor(route: Route, shared: PublicServices) {
     this.#route = route;
     this.#shared = shared;
     this.#check = rightsCheck(route, shared.config, route.config.path);

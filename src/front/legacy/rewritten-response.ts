@@ -1,0 +1,41 @@
+/** A response in which each message of the server is rewritten before the client gets it: what a list shows depends on its caller. */
+import type { StreamResponse } from './event-stream.ts';
+
+/** @returns the JSON for the client, as one line */
+export type Rewrite = (json: string) => string;
+
+const DATA = /^(data: )(.+)$/m;
+
+export class RewrittenResponse implements StreamResponse {
+  readonly #response: StreamResponse;
+  readonly #rewrite: Rewrite;
+
+  constructor(response: StreamResponse, rewrite: Rewrite) {
+    this.#response = response;
+    this.#rewrite = rewrite;
+  }
+
+  get isOpen(): boolean {
+    return this.#response.isOpen;
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    this.#response.head(status, headers);
+  }
+
+  /** Events are written whole, one at a time. */
+  write(text: string): boolean {
+    return this.#response.write(
+      text.replace(DATA, (_line, field: string, json: string) => field + this.#rewrite(json)),
+    );
+  }
+
+  end(text?: string): void {
+    if (text === undefined) this.#response.end();
+    else this.#response.end(this.#rewrite(text));
+  }
+
+  watch(listener: { caughtUp(): void; closed(): void }): void {
+    this.#response.watch(listener);
+  }
+}
