@@ -8,11 +8,10 @@ import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { z } from 'zod';
 
-const REVISION = '2026-07-28';
+type Revision = '2026-07-28' | '2025-11-25';
 
 const PACKAGE = new URL('../../node_modules/@modelcontextprotocol/conformance/', import.meta.url);
 const PROGRAM = fileURLToPath(new URL('dist/index.js', PACKAGE));
-const REQUIREMENTS = new URL(`requirements/${REVISION}.yaml`, PACKAGE);
 // A directory for each scenario that was started: `server-<scenario>-<time>`.
 const RESULT_DIRECTORY = /^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/;
 // Far more than the few seconds of a run; less than the time that a hook may take.
@@ -40,12 +39,17 @@ export interface SuiteRun {
 }
 
 /** Runs everything that the revision requires of a server; the suite itself judges by the file of expected failures. */
-export async function runSuite(url: string, expectedFailures: URL): Promise<SuiteRun> {
+export async function runSuite(
+  url: string,
+  expectedFailures: URL | null,
+  revision: Revision = '2026-07-28',
+): Promise<SuiteRun> {
   const directory = await mkdtemp(join(tmpdir(), 'conformance-'));
   try {
-    const target = ['server', '--url', url, '--requirements', REVISION];
-    const files = ['-o', directory, '--expected-failures', fileURLToPath(expectedFailures)];
-    const ended = await runProgram([...target, ...files]);
+    const target = ['server', '--url', url, '--requirements', revision];
+    const expected =
+      expectedFailures === null ? [] : ['--expected-failures', fileURLToPath(expectedFailures)];
+    const ended = await runProgram([...target, '-o', directory, ...expected]);
     return { ...ended, scenarios: await readScenarios(directory) };
   } finally {
     await rm(directory, { recursive: true, force: true });
@@ -58,7 +62,7 @@ export async function runScenario(
   scenario: string,
   directory: string,
 ): Promise<readonly Check[]> {
-  const target = ['server', '--url', url, '--scenario', scenario, '--spec-version', REVISION];
+  const target = ['server', '--url', url, '--scenario', scenario, '--spec-version', '2026-07-28'];
   const { output } = await runProgram([...target, '--force', '-o', directory]);
   const checks = (await readScenarios(directory)).get(scenario);
   if (checks === undefined) throw new Error(`the scenario broke off: ${output}`);
@@ -66,8 +70,11 @@ export async function runScenario(
 }
 
 /** The scenarios that count, and those which the suite runs beside them for information. */
-export async function readRequirements(): Promise<{ required: string[]; unscored: string[] }> {
-  const { server, not_scored } = Requirements.parse(parse(await readFile(REQUIREMENTS, 'utf8')));
+export async function readRequirements(
+  revision: Revision = '2026-07-28',
+): Promise<{ required: string[]; unscored: string[] }> {
+  const file = new URL(`requirements/${revision}.yaml`, PACKAGE);
+  const { server, not_scored } = Requirements.parse(parse(await readFile(file, 'utf8')));
   const unscored = not_scored.filter(({ leg }) => leg === 'server').map(({ scenario }) => scenario);
   return { required: server, unscored };
 }
