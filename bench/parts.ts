@@ -7,6 +7,7 @@ import type { Part } from './part.ts';
 import { footprint } from './process/part.ts';
 import { official, questions } from './questions/part.ts';
 import { relay } from './relay/part.ts';
+import { replicas } from './replicas/part.ts';
 import { seal } from './seal/part.ts';
 import { stdio } from './stdio/part.ts';
 import { tasks } from './tasks/part.ts';
@@ -18,6 +19,7 @@ export const PARTS: readonly Part[] = [
   official,
   stdio,
   relay,
+  replicas,
   workers,
   parked,
   many,

@@ -7,6 +7,7 @@ export interface Sizes {
   readonly official: OfficialOptions;
   readonly stdio: StdioOptions;
   readonly relay: RelayOptions;
+  readonly replicas: ReplicasOptions;
   readonly workers: WorkersOptions;
   readonly parked: ParkedOptions;
   readonly many: ManyOptions;
@@ -53,6 +54,16 @@ export interface RelayOptions {
   readonly warmUp: number;
   /** Retries of each kind, timed in turns. */
   readonly samples: number;
+}
+
+export interface ReplicasOptions {
+  /** How long each is loaded before anything counts, in ms, for each number of callers. */
+  readonly warmUpMs: number;
+  readonly rounds: number;
+  /** How long each is loaded in one round, in ms. */
+  readonly runMs: number;
+  /** How many calls are made at once, beside one at a time. */
+  readonly callers: number;
 }
 
 export interface WorkersOptions {
@@ -148,6 +159,7 @@ export const FULL: Sizes = {
   official: { warmUp: 200, samples: 200 },
   stdio: { runMs: 10_000, quietMs: 6_000 },
   relay: { warmUp: 150, samples: 300 },
+  replicas: { warmUpMs: 8_000, rounds: 40, runMs: 250, callers: 16 },
   workers: { share: 0.12, warmUpMs: 25_000, rounds: 10, runMs: 2_500 },
   parked: {
     count: 1_000,
@@ -203,6 +215,7 @@ export const QUICK: Sizes = {
   official: { warmUp: 5, samples: 20 },
   stdio: { runMs: 2_000, quietMs: 3_000 },
   relay: { warmUp: 50, samples: 80 },
+  replicas: { warmUpMs: 500, rounds: 4, runMs: 150, callers: 16 },
   workers: { share: 0.12, warmUpMs: 2_000, rounds: 2, runMs: 1_000 },
   parked: {
     count: 300,

@@ -9,7 +9,7 @@ export interface Answered {
 }
 
 /** One connection to one path, and the calls that go over it. */
-export class Connection {
+export class Connection implements Caller {
   readonly #client: Client;
   readonly #origin: string;
   readonly #call: (callNumber: number) => HttpCall;
@@ -63,6 +63,14 @@ export class Connection {
   }
 }
 
+/** What makes one call after the other: a connection, or several in turns. */
+export interface Caller {
+  next(): Promise<Answered>;
+  /** The same with new connections. */
+  fresh(): Caller;
+  close(): Promise<void>;
+}
+
 export interface LoadResult {
   readonly callsPerSecond: number;
   readonly calls: number;
@@ -76,14 +84,14 @@ export interface LoadResult {
  * @throws Error when an answer is not the result of its own call
  */
 export async function load(
-  connections: readonly Connection[],
+  connections: readonly Caller[],
   durationMs: number,
   callsPerConnection = Infinity,
 ): Promise<LoadResult> {
   const latenciesMs: number[] = [];
   const startedAt = performance.now();
   const endAt = startedAt + durationMs;
-  const loop = async (given: Connection) => {
+  const loop = async (given: Caller) => {
     let connection = given;
     const closeOwn = async () => {
       if (connection !== given) await connection.close();

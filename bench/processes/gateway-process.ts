@@ -37,6 +37,8 @@ export interface GatewayOptions {
   readonly promotes?: boolean;
   /** Takes retries from other replicas, and brings them theirs. */
   readonly relays?: boolean;
+  /** Where homes are found by all replicas. */
+  readonly redis?: URL;
   /** The folder of another version of the gateway to run, with its dependencies; ends with a slash. */
   readonly checkout?: URL;
   /** What runs it. Without it the benchmark can collect its garbage; `asUsers` runs it as it is. */
@@ -161,6 +163,9 @@ function settings(options: GatewayOptions, port: number, adminPort: number): Set
     { keys: ['log.level'], value: 'info' },
     { keys: ['log.format'], value: 'json' },
     ...(relays || releases ? [{ keys: ['seal'], value: SEAL } as const] : []),
+    ...(options.redis === undefined
+      ? []
+      : [{ keys: ['redis.url'], value: options.redis.href } as const]),
     ...(relays ? [{ keys: ['relay.listen'], value: '127.0.0.1:0' } as const] : []),
   ];
 }
