@@ -107,6 +107,11 @@ export class Ownership implements HomeOwnership {
     return this.#store.end(id, part, sealed, ttlMs);
   }
 
+  forget(id: HomeId, part: Part): void {
+    const { fencingToken = null } = this.#owned.get(id) ?? {};
+    void this.#store.forget(id, part, fencingToken).catch(() => {});
+  }
+
   async read(id: HomeId, part: Part): Promise<Uint8Array | null> {
     const kept = await this.#store.read(id, part);
     if (kept === null) await this.#store.requireComplete();
@@ -132,8 +137,8 @@ export class Ownership implements HomeOwnership {
     const owned = this.#owned.get(id);
     if (owned === undefined) return () => false;
     const { fencingToken, term, part } = owned;
+    if (!isLeft) this.forget(id, part);
     this.letGo(id);
-    if (!isLeft) void this.#store.forget(id, part, fencingToken).catch(() => {});
     void this.#store.release(id, fencingToken).catch(() => {});
     return () => this.#isOfTerm(term);
   }

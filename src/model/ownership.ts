@@ -53,6 +53,8 @@ export interface HomeOwnership {
   state(id: HomeId, part: Part, sealed: Uint8Array, ttlMs: number): Promise<Written>;
   /** Keeps an end for `ttlMs`, whoever has the home: the first one counts. @throws DirectoryUnavailable */
   end(id: HomeId, part: Part, sealed: Uint8Array, ttlMs: number): Promise<Written>;
+  /** Deletes what is kept, unless another process has claimed the home after this one. What cannot be deleted expires. */
+  forget(id: HomeId, part: Part): void;
   /**
    * Returns what was kept last, or `null`.
    * @throws DirectoryUnavailable also if there is nothing, and the process that has the home may be about to keep it again

@@ -10,7 +10,7 @@ import type { PointerOwner } from '../seal/pointer.ts';
 export type Keepable = HomeId | CallId | GreetingId;
 
 /** What the bytes are. */
-export type Part = 'session' | 'task' | 'outcome' | 'greeting';
+export type Part = 'session' | 'task' | 'request' | 'outcome' | 'greeting';
 
 /**
  * A claim. With the instance of its holder, the number is a fencing token: it grows each time that somebody else claims, but begins

@@ -19,11 +19,17 @@ export interface TaskRecord extends Omit<Task, 'taskId'> {
 }
 
 interface TaskRetry {
+  /** It does not change, and can be large: in a store it is kept once, apart from the rest. */
   readonly request: TaskRequest;
   readonly requestState: string;
   /** The answers that are on their way to the server; `null` if there are none. */
   readonly inputResponses: z.infer<typeof jsonObject> | null;
 }
+
+/** A record without the request of its call. */
+export type TaskChange = Omit<TaskRecord, 'retry'> & {
+  readonly retry: Omit<TaskRetry, 'request'> | null;
+};
 
 const storedTask = z.strictObject({
   v: z.literal(1),
@@ -35,21 +41,22 @@ const storedTask = z.strictObject({
   ttlMs: z.number(),
   pollIntervalMs: z.number(),
   retry: z
-    .strictObject({
-      request: z.custom<TaskRequest>((value) => jsonObject.safeParse(value).success),
-      requestState: z.string(),
-      inputResponses: jsonObject.nullable(),
-    })
+    .strictObject({ requestState: z.string(), inputResponses: jsonObject.nullable() })
     .nullable(),
 });
 
+const storedRequest = z.strictObject({
+  v: z.literal(1),
+  request: z.custom<TaskRequest>((value) => jsonObject.safeParse(value).success),
+});
+
 /** Returns the reply to a request about a task with this record. */
-export function replyOf(taskId: string, record: TaskRecord): TaskReply {
+export function replyOf(taskId: string, record: TaskChange): TaskReply {
   const { retry: _retry, changes: _changes, ...task } = record;
   return { type: 'task', task: { ...task, taskId } };
 }
 
-/** The longest record that is kept, in bytes: what is sealed is a third longer, and `MAX_SEALED_BYTES` of the store are opened. */
+/** The longest record, or request, that is kept, in bytes: what is sealed is a third longer, and `MAX_SEALED_BYTES` of the store are opened. */
 const MAX_RECORD_BYTES = 47 * 1024 * 1024;
 
 /** The failure of a task that no other replica could read from the store. */
@@ -59,22 +66,33 @@ export const TASK_TOO_LARGE: Failure = callFailure(
   'The server sent more than a task that replicas share can hold',
 );
 
-/** Tells whether a record can be read from the store again. */
-export function isStorable(record: TaskRecord): boolean {
-  return writeRecord(record).byteLength <= MAX_RECORD_BYTES;
+/** Tells whether what was written can be read from the store again. */
+export function isStorable(written: Uint8Array): boolean {
+  return written.byteLength <= MAX_RECORD_BYTES;
 }
 
-/** Writes a record for the store. */
-export function writeRecord(record: TaskRecord): Uint8Array {
-  const stored: z.infer<typeof storedTask> = { v: 1, ...record };
+/** Writes a record for the store, without the request. */
+export function writeRecord({ retry, ...rest }: TaskRecord): Uint8Array {
+  const { request: _request, ...change } = retry ?? {};
+  const stored = { v: 1, ...rest, retry: retry && change };
   return Buffer.from(JSON.stringify(stored));
 }
 
 /** Reads a record. It comes sealed, with a version. @throws if another build wrote it */
-export function readRecord(bytes: Uint8Array): TaskRecord {
-  const text = Buffer.from(bytes).toString('utf8');
-  const { v: _v, ...record } = storedTask.parse(parseJson(text));
+export function readRecord(bytes: Uint8Array): TaskChange {
+  const { v: _v, ...record } = storedTask.parse(parseJson(Buffer.from(bytes).toString('utf8')));
   return record;
+}
+
+/** Writes the request of a call for the store. */
+export function writeRequest(request: TaskRequest): Uint8Array {
+  const stored: z.infer<typeof storedRequest> = { v: 1, request };
+  return Buffer.from(JSON.stringify(stored));
+}
+
+/** Reads the request of a call. It comes sealed, with a version. @throws if another build wrote it */
+export function readRequest(bytes: Uint8Array): TaskRequest {
+  return storedRequest.parse(parseJson(Buffer.from(bytes).toString('utf8'))).request;
 }
 
 /** Returns the part of a request that its retries have in common. They are those of a task, and become no other one. */

@@ -10,7 +10,13 @@ import { isTaskOver } from '../model/task.ts';
 import type { HomeId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
-import { isStorable, TASK_TOO_LARGE, type TaskRecord } from './record.ts';
+import {
+  isStorable,
+  TASK_TOO_LARGE,
+  writeRecord,
+  type TaskChange,
+  type TaskRecord,
+} from './record.ts';
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
 import { failedBy, nextStep } from './next-step.ts';
@@ -189,7 +195,7 @@ export class RunningTask implements WaitingTask {
 
   /** Keeps the record again, as the store may have lost it, or leaves the task to the replica that has taken it over. */
   keepAgain(): void {
-    this.#saver.save();
+    this.#saver.saveAll();
   }
 
   /** Notes that another replica had the task, which was taken for dead. */
@@ -308,7 +314,7 @@ export class RunningTask implements WaitingTask {
     const changes = this.#record.changes + 1;
     const record = { ...this.#record, ...to, updatedAtMs, changes };
     const isKept = this.#options.store !== null;
-    if (isKept && to.state !== undefined && !isStorable(record))
+    if (isKept && to.state !== undefined && !isStorable(writeRecord(record)))
       return this.#fail(TASK_TOO_LARGE, !isTaskOver(record.state));
     this.#record = record;
     const isProgress = Object.keys(to).every((member) => member === 'statusMessage');
@@ -336,7 +342,7 @@ export class RunningTask implements WaitingTask {
    * Leaves the task to the replica that has claimed it. Its waiter would keep the call from ending when that one cancels it.
    * @param end the end that that one has kept, if it has
    */
-  #leaveToHolder(end: TaskRecord | null = null): void {
+  #leaveToHolder(end: TaskChange | null = null): void {
     const { retry } = this.#record;
     const waiting = this.#waiting;
     this.#goAway();

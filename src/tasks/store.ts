@@ -10,7 +10,14 @@ import type { HomeId } from '../protocol/ids.ts';
 import { openBytes, sealBytes, type Place } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import { readRecord, writeRecord, type TaskRecord } from './record.ts';
+import {
+  readRecord,
+  readRequest,
+  writeRecord,
+  writeRequest,
+  type TaskChange,
+  type TaskRecord,
+} from './record.ts';
 
 /**
  * The longest record that is opened, in bytes: a request, and its questions or its result, which can be as large as
@@ -21,6 +28,9 @@ const MAX_SEALED_BYTES = 512 * 1024 * 1024;
 const MAX_SEEN = 10_000;
 /** How long the store keeps a record longer than the task lives, in ms. */
 const STORED_LONGER_MS = 60_000;
+
+/** What is kept of a task: what changes, and the request of its call. */
+type KeptPart = 'task' | 'request';
 
 /** Who has a task. `record` is how far it was then, or `null` if none is kept. */
 export type TaskClaim =
@@ -45,14 +55,22 @@ export class TaskStore {
   /**
    * Keeps a record: an end of the task, whoever has it now, or how far it is.
    * @param leftMs how long the task lives yet
+   * @param isWhole whether to keep the request of its call as well, as for the first time
    */
-  async keep(home: HomeId, record: TaskRecord, leftMs: number): Promise<Written> {
+  async keep(home: HomeId, record: TaskRecord, leftMs: number, isWhole: boolean): Promise<Written> {
     const ttlMs = leftMs + STORED_LONGER_MS;
-    const sealed = Buffer.from(sealBytes(this.#ring, this.#placeOf(home), writeRecord(record)));
-    const written = isTaskOver(record.state)
-      ? await this.#homes.end(home, 'task', sealed, ttlMs)
-      : await this.#homes.state(home, 'task', sealed, ttlMs);
+    const request = isWhole && record.retry && writeRequest(record.retry.request);
+    const change = this.#seal(home, 'task', writeRecord(record));
+    const isOver = isTaskOver(record.state);
+    const [, written] = await Promise.all([
+      // First: no record may be there without its request.
+      request && this.#homes.state(home, 'request', this.#seal(home, 'request', request), ttlMs),
+      isOver
+        ? this.#homes.end(home, 'task', change, ttlMs)
+        : this.#homes.state(home, 'task', change, ttlMs),
+    ]);
     if (written === 'kept') this.#see(home, record);
+    if (isOver) this.#homes.forget(home, 'request');
     return written;
   }
 
@@ -61,7 +79,7 @@ export class TaskStore {
    * @throws DirectoryUnavailable also if there is none, while its replica may be about to keep it again, or an older one than
    *   was seen here: somebody has put that back, or the store has lost the later one
    */
-  async find(home: HomeId): Promise<TaskRecord | null> {
+  async find(home: HomeId): Promise<TaskChange | null> {
     return this.#open(home, await this.#homes.read(home, 'task'));
   }
 
@@ -72,12 +90,7 @@ export class TaskStore {
   async claim(home: HomeId, onLost: () => void): Promise<TaskClaim> {
     const claim = await this.#homes.claim(home, listenerOf(onLost), 'task', 'kept');
     if (claim.type === 'elsewhere') return claim;
-    try {
-      return { type: 'here', record: this.#open(home, claim.kept) };
-    } catch (error) {
-      this.giveUp(home, true);
-      throw error;
-    }
+    return { type: 'here', record: await this.#whole(home, this.#open(home, claim.kept)) };
   }
 
   /** Claims a task that is new. */
@@ -90,6 +103,11 @@ export class TaskStore {
     return this.#homes.lastHolder(home);
   }
 
+  /** Whether this replica has a task, as far as it knows. */
+  isHere(home: HomeId): boolean {
+    return this.#homes.isHere(home);
+  }
+
   /** Tells whether this replica still has a task. While that cannot be found out, it has. Never rejects. */
   async isStillHere(home: HomeId): Promise<boolean> {
     return this.#homes.isHere(home) && (await this.#homes.askStore(home)) !== false;
@@ -97,36 +115,55 @@ export class TaskStore {
 
   /** Gives a task up, if this replica has it. @param isLeft whether what is kept of it is for others */
   giveUp(home: HomeId, isLeft: boolean): void {
+    if (!isLeft) this.#homes.forget(home, 'request');
     this.#homes.giveUp(home, isLeft);
   }
 
-  #open(home: HomeId, sealed: Uint8Array | null): TaskRecord | null {
-    const record = sealed && this.#read(home, sealed);
+  /** Adds the request of the call to a record that is not over. @returns `null` if it is not kept */
+  async #whole(home: HomeId, change: TaskChange | null): Promise<TaskRecord | null> {
+    if (!change?.retry) return change && { ...change, retry: null };
+    const sealed = await this.#homes.read(home, 'request');
+    const request = sealed && this.#unseal(home, 'request', sealed, readRequest);
+    return request && { ...change, retry: { ...change.retry, request } };
+  }
+
+  #open(home: HomeId, sealed: Uint8Array | null): TaskChange | null {
+    const record = sealed && this.#unseal(home, 'task', sealed, readRecord);
     if (record !== null && !this.#see(home, record)) {
       throw new DirectoryUnavailable('data', 'Redis has an older record of the task');
     }
     return record;
   }
 
-  #read(home: HomeId, sealed: Uint8Array): TaskRecord | null {
+  #seal(home: HomeId, part: KeptPart, content: Uint8Array): Uint8Array {
+    return Buffer.from(sealBytes(this.#ring, this.#placeOf(home, part), content));
+  }
+
+  /** @returns `null` for what no replica of this deployment sealed for this place */
+  #unseal<Content>(
+    home: HomeId,
+    part: KeptPart,
+    sealed: Uint8Array,
+    read: (bytes: Uint8Array) => Content,
+  ): Content | null {
     try {
       const text = Buffer.from(sealed).toString('latin1');
-      return readRecord(openBytes(this.#ring, this.#placeOf(home), text, MAX_SEALED_BYTES));
+      return read(openBytes(this.#ring, this.#placeOf(home, part), text, MAX_SEALED_BYTES));
     } catch {
       return null;
     }
   }
 
   /** Remembers how far a task is. No state is later than an end. @returns false if a later one was seen here */
-  #see(home: HomeId, { state, changes }: TaskRecord): boolean {
+  #see(home: HomeId, { state, changes }: TaskChange): boolean {
     const isAt = isTaskOver(state) ? Infinity : changes;
     const wasAt = this.#seen.get(home) ?? 0;
     if (isAt > wasAt) this.#seen.set(home, isAt);
     return isAt >= wasAt;
   }
 
-  #placeOf(home: HomeId): Place {
-    return { audience: this.#audience, key: home };
+  #placeOf(home: HomeId, part: KeptPart): Place {
+    return { audience: this.#audience, key: `${home}:${part}` };
   }
 }
 

@@ -2,7 +2,7 @@
 import { Closing, sleep, timeLeftMs, type Clock, type Closed } from '../lib/clock.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { HomeId } from '../protocol/ids.ts';
-import type { TaskRecord } from './record.ts';
+import type { TaskChange, TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
 
 export interface TaskSaverOptions {
@@ -18,7 +18,7 @@ export interface TaskSaverOptions {
    * Called when nothing more is to be kept: the store has the end of the task, or another replica has the task.
    * @param end the end that another replica has kept, if that is why
    */
-  readonly onOver: (end: TaskRecord | null) => void;
+  readonly onOver: (end: TaskChange | null) => void;
 }
 
 /** How long to wait before a record is kept again of which only the progress has changed, in ms. */
@@ -30,6 +30,8 @@ export class TaskSaver {
   readonly #options: TaskSaverOptions;
   #saving: Promise<void> | null = null;
   #isSaved = true;
+  /** Whether the request of the call is to be kept again, too. */
+  #isWhole = false;
   /** Ends the wait for more progress. */
   #hurry = new Closing();
   /** When the record was last being kept, in ms of `Clock.elapsed`. */
@@ -56,13 +58,19 @@ export class TaskSaver {
     this.#saving ??= this.#saveChanges(store);
   }
 
+  /** Has all of the record kept again, as the store may have lost it. */
+  saveAll(): void {
+    this.#isWhole = true;
+    this.save();
+  }
+
   /** Has what waits to be kept kept at once. */
   hurry(): void {
     this.#hurry.abort();
   }
 
   /** Finds the end of the task that another replica has kept. @returns `null` if there is none, or the store is unreachable */
-  async endKept(): Promise<TaskRecord | null> {
+  async endKept(): Promise<TaskChange | null> {
     const { home, store } = this.#options;
     const kept = (await store?.find(home).catch(() => null)) ?? null;
     return kept !== null && isTaskOver(kept.state) ? kept : null;
@@ -77,7 +85,9 @@ export class TaskSaver {
         this.#isSaved = true;
         const { createdAtMs, ttlMs } = record();
         const leftMs = timeLeftMs(clock, createdAtMs, ttlMs);
-        const written = await store.keep(home, record(), leftMs).catch(() => null);
+        const isWhole = this.#isWhole;
+        this.#isWhole = false;
+        const written = await store.keep(home, record(), leftMs, isWhole).catch(() => null);
         if (written === 'kept') continue;
         const isLost = written === 'lost' && !(await store.isStillHere(home));
         if (written === 'ended' || isLost) {
@@ -85,6 +95,7 @@ export class TaskSaver {
           return gone.aborted ? undefined : onOver(end);
         }
         this.#isSaved = false;
+        this.#isWhole ||= isWhole;
         await sleep(clock, RETRY_MS, gone);
         if (gone.aborted) return;
       }

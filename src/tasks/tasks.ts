@@ -13,7 +13,16 @@ import type { Log } from '../ops/log.ts';
 import type { HomeId } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import { isStorable, replyOf, requestOf, type TaskRecord } from './record.ts';
+import {
+  isStorable,
+  replyOf,
+  requestOf,
+  writeRecord,
+  writeRequest,
+  type TaskChange,
+  type TaskRecord,
+  type TaskRequest,
+} from './record.ts';
 import { RunningTask } from './running-task.ts';
 import type { TaskStore } from './store.ts';
 import { retryOf, type RouteCalls } from './task-calls.ts';
@@ -54,11 +63,11 @@ type FailedReply = Extract<TaskReply, { type: 'failed' }>;
 /** Where a task is. */
 type TaskLocation =
   | { readonly type: 'here'; readonly task: RunningTask }
-  | { readonly type: 'over'; readonly record: TaskRecord }
+  | { readonly type: 'over'; readonly record: TaskChange }
   /** `record` is `null` if nobody was asked for it: only the holder knows it, or the holder was remembered. */
   | {
       readonly type: 'elsewhere';
-      readonly record: TaskRecord | null;
+      readonly record: TaskChange | null;
       readonly holder: PointerOwner;
     };
 
@@ -187,6 +196,7 @@ export class Tasks implements TaskEngine {
     if (taskId === null || giveBack === null) return reply;
     const { inputRequests, requestState } = retry;
     const createdAtMs = clock.now();
+    const call = requestOf(request);
     const record: TaskRecord = {
       state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
       ...{ statusMessage: null, changes: 0 },
@@ -196,10 +206,10 @@ export class Tasks implements TaskEngine {
         ttlMs: terms.ttlMs,
         pollIntervalMs: POLL_INTERVAL_MS,
       },
-      retry: { request: requestOf(request), requestState, inputResponses: null },
+      retry: { request: call, requestState, inputResponses: null },
     };
     // No client may know of a task that could not be found ("Task Creation").
-    if (!(await this.#isKept(home, record))) {
+    if (!(await this.#isKept(home, record, call))) {
       giveBack();
       return reply;
     }
@@ -211,13 +221,13 @@ export class Tasks implements TaskEngine {
   }
 
   /** Keeps a new task, where tasks are kept. @returns false if it cannot be kept */
-  async #isKept(home: HomeId, record: TaskRecord): Promise<boolean> {
+  async #isKept(home: HomeId, record: TaskRecord, request: TaskRequest): Promise<boolean> {
     const { store } = this.#options;
     if (store === null) return true;
-    if (!isStorable(record)) return false;
+    if (!isStorable(writeRecord(record)) || !isStorable(writeRequest(request))) return false;
     try {
       await store.claimNew(home, () => this.#lost(home));
-      if ((await store.keep(home, record, record.ttlMs)) === 'kept') return true;
+      if ((await store.keep(home, record, record.ttlMs, true)) === 'kept') return true;
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
     }
@@ -284,7 +294,13 @@ export class Tasks implements TaskEngine {
     const leftMs = record === null ? 0 : timeLeftMs(clock, record.createdAtMs, record.ttlMs);
     if (store === null || record === null || leftMs <= 0) return null;
     if (isTaskOver(record.state)) return { type: 'over', record };
-    const claim = await store.claim(home, () => this.#lost(home));
+    const claim = await store
+      .claim(home, () => this.#lost(home))
+      .catch((error: unknown) => {
+        // Nobody would serve the task, or give the claim back.
+        if (!this.#tasks.has(home)) store.giveUp(home, true);
+        throw error;
+      });
     if (claim.type === 'elsewhere') return { type: 'elsewhere', record, holder: claim.holder };
     return this.#placeClaimed(home, claim.record, store, request);
   }
@@ -299,6 +315,8 @@ export class Tasks implements TaskEngine {
     // Another request may have claimed it at the same time.
     const here = this.#tasks.get(home);
     if (here !== undefined) return { type: 'here', task: here };
+    // That one has had the task meanwhile, and has given it up.
+    if (!store.isHere(home)) throw new DirectoryUnavailable('data', 'the task has just moved');
     if (record === null || isTaskOver(record.state) || this.#isStopping) {
       store.giveUp(home, true);
       return record && { type: 'over', record };
@@ -342,7 +360,7 @@ export class Tasks implements TaskEngine {
     }
   }
 
-  #serveOver(request: EdgeRequest, taskId: string, record: TaskRecord): TaskReply {
+  #serveOver(request: EdgeRequest, taskId: string, record: TaskChange): TaskReply {
     // Nothing changes a task that this process may not take over any more.
     if (!isTaskOver(record.state) && request.method !== 'tasks/get') return UNREACHABLE;
     return replyOf(taskId, record);

@@ -228,7 +228,7 @@ describe('credentials that the server refuses when the call of a task is to go o
   });
 });
 
-// Rule shared-21: A task whose result or questions are too large for the store (47 MiB, with its request) fails with error -32603 that
+// Rule shared-21: A task whose result or questions are too large for the store (47 MiB) fails with error -32603 that
 // says so, at all replicas. A call whose request is too large does not become a task.
 test.each([
   ['a result', { kind: 'result', result: { content: [], text: 'x'.repeat(48 * 1024 * 1024) } }],
