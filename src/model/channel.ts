@@ -57,6 +57,8 @@ export interface ChannelServer {
   /** How long a session lives that nobody uses, in ms. */
   readonly idleTimeoutMs: number;
   readonly initializeTimeoutMs: number;
+  /** Whether it learns the roots of a client. */
+  readonly learnsRoots: boolean;
   /**
    * Opens a channel, in the limits of the route.
    * @param end called if the channel has to end for another session

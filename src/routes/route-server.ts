@@ -92,7 +92,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
 
 /** Opens processes for legacy clients, in the limits of the route. */
 function channelsOf(
-  { id: route, sessions, upstream: { headersTimeoutMs } }: RouteConfig,
+  { id: route, sessions, upstream: { headersTimeoutMs, process } }: RouteConfig,
   stdio: StdioUpstream,
   pool: SessionPool,
 ): ChannelServer {
@@ -100,6 +100,7 @@ function channelsOf(
     route,
     idleTimeoutMs: sessions.idleTimeoutMs,
     initializeTimeoutMs: headersTimeoutMs,
+    learnsRoots: process?.roots === 'caller',
     open: async ({ principal, principalKey }, listener, end) => {
       const permit = await pool.takePermit(principal);
       try {

@@ -28,7 +28,7 @@ export type ClientMessage =
       readonly canAsk: boolean;
     }
   /** A notification, or the response to a request of the server. */
-  | { readonly type: 'other'; readonly cancels: IdKey | null };
+  | { readonly type: 'other'; readonly method: string | null; readonly cancels: IdKey | null };
 
 /**
  * Reads a message of a client.
@@ -40,13 +40,13 @@ export function readClientMessage(value: JsonValue): ClientMessage | null {
   const params = objectMember(value, 'params') ?? {};
   if (typeof method !== 'string') {
     const isReply = id !== undefined && ('result' in value || 'error' in value);
-    return isReply ? { type: 'other', cancels: null } : null;
+    return isReply ? { type: 'other', method: null, cancels: null } : null;
   }
   if (id === undefined) {
     const isCancellation = method === 'notifications/cancelled';
     const { requestId } = params;
     const cancels = isCancellation && requestId !== undefined ? keyOf(requestId) : null;
-    return { type: 'other', cancels };
+    return { type: 'other', method, cancels };
   }
   if (typeof id !== 'string' && typeof id !== 'number') return null;
   const token = objectMember(params, '_meta')?.['progressToken'];

@@ -8,6 +8,7 @@ import type { Clock, Timer } from '../../lib/clock.ts';
 import type { HeldBytes } from '../../lib/byte-budget.ts';
 import type { Channel, ChannelUse, DroppedMessage } from '../../model/channel.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
+import { answerWithoutRoots, clientMessageWithoutRoots } from '../../protocol/client-roots.ts';
 import { ErrorCode, type JsonRpcMessage } from '../../protocol/json-rpc.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import {
@@ -24,6 +25,8 @@ import { EventStream, type Accepts, type StreamResponse } from './event-stream.t
 export interface SessionSettings {
   readonly clock: Clock;
   readonly keepAliveMs: number;
+  /** Whether the server learns the roots of the client. */
+  readonly learnsRoots: boolean;
   /** What waits for the client takes. */
   readonly held: HeldBytes;
   /** Called when the client has opened or left a response. */
@@ -127,7 +130,9 @@ export class LegacySession {
   /** Sends a message that has no response. @throws UpstreamFailure if the process has not taken it */
   async send(line: string, message: ClientMessage): Promise<void> {
     if (message.type === 'other' && message.cancels !== null) this.#cancelled(message.cancels);
-    await this.#channel?.send(asLine(line));
+    const { learnsRoots } = this.#settings;
+    const passed = learnsRoots ? line : clientMessageWithoutRoots(message.method, line);
+    if (passed !== null) await this.#channel?.send(asLine(passed));
   }
 
   /**
@@ -221,8 +226,13 @@ export class LegacySession {
         if (request.stream.takesMessages) request.stream.send(this.#log.add('notification', line));
         return;
       }
-      case 'request':
-        return this.#forward('request', line, message.id);
+      case 'request': {
+        const answer = this.#settings.learnsRoots
+          ? null
+          : answerWithoutRoots(message.method, message.id);
+        if (answer === null) return this.#forward('request', line, message.id);
+        return inBackground(this.#channel?.send(answer).catch(() => {}));
+      }
       case 'malformed':
         // Its id is one that a number cannot hold, and passes as it was written.
         if (message.id !== undefined) this.#forward('request', line, message.id);

@@ -139,11 +139,11 @@ export class LegacySessions {
 
   #create(server: ChannelServer, owner: ChannelOwner): Entry {
     const { clock, budget, keepAliveMs, log } = this.#options;
-    const { route } = server;
+    const { route, learnsRoots } = server;
     const key = randomId();
     const name = key.slice(0, 8);
     const session = new LegacySession({
-      ...{ clock, keepAliveMs: keepAliveMs() },
+      ...{ clock, keepAliveMs: keepAliveMs(), learnsRoots },
       held: budget.open(route),
       onUse: (use) => this.#used(entry, use),
       onEnd: () => inBackground(this.#end(entry)),

@@ -70,7 +70,7 @@ function open(revision = '2025-06-18') {
   const uses: string[] = [];
   let isPaused = false;
   const session = new LegacySession({
-    ...{ clock, keepAliveMs: 15_000 },
+    ...{ clock, keepAliveMs: 15_000, learnsRoots: true },
     held: { hold: () => true, release: () => {} },
     onUse: (use) => uses.push(use),
     onEnd: () => {},
