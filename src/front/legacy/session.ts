@@ -200,7 +200,14 @@ export class LegacySession {
     if (this.#isOver) return;
     this.#isOver = true;
     for (const timer of this.#holding.values()) timer.cancel();
+    // Nobody waits for the response to a cancelled request, and some clients complain of it.
+    const cancelled = [...this.#requests.values()].filter(({ ending }) => ending !== null);
+    for (const { id, ending } of cancelled) {
+      ending?.cancel();
+      this.#requests.delete(keyOf(id));
+    }
     for (const { id } of [...this.#requests.values()]) this.#respond(id, failed(id, reason));
+    for (const { stream } of cancelled) if (stream.isOpen) stream.close();
     this.#standalone?.close();
     this.#log.close();
   }

@@ -312,7 +312,8 @@ describe('in front of a server over stdio', () => {
     expect([response.isEnded, field.session.isOver]).toEqual([true, true]);
   });
 
-  // Rule face-8: A cancellation passes to the server. Its request ends after 5 s without a response.
+  // Rule face-8: A cancellation passes to the server. Its request ends after 5 s without a response, and with its session: then it
+  // gets none, as some clients complain of one.
   test('a cancelled request that gets no response ends after 5 s', async () => {
     const field = open();
     const call = field.ask(1, 'tools/call');
@@ -322,6 +323,17 @@ describe('in front of a server over stdio', () => {
     expect(call.messages).toMatchObject([{ id: 1, error: { code: -32603 } }]);
     field.say(result(1));
     expect(field.lost).toEqual(['a response to no open request']);
+  });
+
+  // Rule face-8.
+  test('a cancelled request gets no response at the end of its session', async () => {
+    const field = open();
+    const [cancelled, other] = [field.ask(1, 'tools/call'), field.ask(2, 'tools/call')];
+    field.clock.advance(5_000);
+    await field.tell({ method: 'notifications/cancelled', params: { requestId: 1 } });
+    field.session.end('The session is over');
+    expect([cancelled.messages, cancelled.isEnded]).toEqual([[], true]);
+    expect(other.messages).toMatchObject([{ id: 2, error: { message: 'The session is over' } }]);
   });
 
   // Rule face-9: A batch (2025-03-26) has one stream, which ends with its last response.
