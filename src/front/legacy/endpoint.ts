@@ -113,9 +113,16 @@ export async function serveInSession(
   }
   if (lastEventId === null) {
     if (!session.listen(response)) refuse(response, 409, 'This session has a stream already');
-  } else if (!session.resume(response, lastEventId)) {
+    return;
+  }
+  const resumed = session.resume(response, lastEventId);
+  if (resumed === 'unknown') {
     const text = 'Last-Event-ID is no event of this session, or one that is no longer kept';
     refuse(response, 400, text);
+  } else if (resumed === 'over') {
+    // Clients come back to a stream that ends (HTML, "Server-sent events"), unless they get this.
+    response.head(204, {});
+    response.end();
   }
 }
 

@@ -104,6 +104,17 @@ export class EventStream {
     this.#commit();
   }
 
+  /** Has messages come on it again, since its client uses it after all. */
+  reopen(): void {
+    this.#isOver = false;
+  }
+
+  /** Whether nothing comes on it for a client that has an event. @param after the number of the event */
+  isOver(after: number): boolean {
+    if (!this.#isOver || after < (this.#last?.sequence ?? 0)) return false;
+    return this.#log.of(this.number, after).length === 0;
+  }
+
   /** Takes a message that is not the last one. */
   send(message: LoggedMessage): void {
     this.#number(message, (this.#sequence += 1));

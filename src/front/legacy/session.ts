@@ -154,20 +154,23 @@ export class LegacySession {
 
   /**
    * Resumes a stream after one of its events.
-   * @returns false if the stream is not known any more
+   * @returns `unknown` if it is not known any more; `over` if the client has all of it
    */
-  resume(response: StreamResponse, lastEventId: string): boolean {
+  resume(response: StreamResponse, lastEventId: string): 'resumed' | 'unknown' | 'over' {
     const [, number, after] = /^(\d{1,9})\.(\d{1,15})$/.exec(lastEventId) ?? [];
     const stream = number === undefined ? undefined : this.#streams.get(Number(number));
-    if (stream === undefined) return false;
-    if (stream.isStandalone) {
+    if (stream === undefined) return 'unknown';
+    if (stream.isStandalone && this.#standalone?.isAttached !== true) {
       if (this.#standalone !== stream) this.#standalone?.close();
       this.#standalone = stream;
-      this.#standaloneOpenedMs = this.#settings.clock.elapsed();
+      stream.reopen();
     }
+    // One that was replaced does not replace the other one in its turn: they would do so for ever.
+    if (stream.isOver(Number(after))) return 'over';
+    if (stream === this.#standalone) this.#standaloneOpenedMs = this.#settings.clock.elapsed();
     stream.resume(response, Number(after));
     this.#changed();
-    return true;
+    return 'resumed';
   }
 
   /** Has the client open its standalone stream elsewhere, or later. */

@@ -107,7 +107,7 @@ function open(revision = '2025-06-18') {
     },
     resume: (id: string) => {
       const response = new Response();
-      return { response, isTaken: session.resume(response, id) };
+      return { response, became: session.resume(response, id) };
     },
     /** Has the server say something. */
     say: (message: object) => {
@@ -224,7 +224,8 @@ describe('in front of a server over stdio', () => {
     expect(call.messages).toHaveLength(1);
   });
 
-  // Rule face-4: A later GET replaces the earlier one, whose connection is mostly dead; within 2 s it gets 409.
+  // Rule face-4: A later GET replaces the earlier one, whose connection is mostly dead; within 2 s it gets 409. The earlier one comes
+  // back when the later one is gone.
   test('a later GET replaces the earlier one', () => {
     const field = open();
     const first = field.listen();
@@ -236,8 +237,26 @@ describe('in front of a server over stdio', () => {
     expect(second.response.messages).toHaveLength(1);
   });
 
+  // Rule face-4.
+  test('a stream that was replaced does not come back while the other one is open', () => {
+    const field = open();
+    const first = field.listen();
+    field.say(CHANGED);
+    field.clock.advance(2_000);
+    const second = field.listen();
+    const { id } = first.response.events[0]!;
+    expect(field.resume(id).became).toBe('over');
+    expect(second.response.isEnded).toBe(false);
+    second.response.leave();
+    const third = field.resume(id);
+    field.say(CHANGED);
+    expect(third.response.messages).toEqual([messageOf(CHANGED)]);
+    expect(third.response.isEnded).toBe(false);
+  });
+
   // Rule face-5: A client that leaves cancels nothing. It resumes a stream with a GET and `Last-Event-ID`, and gets what it has not
-  // had. At 2025-11-25, and at no other revision, each stream begins with an event without data, from which it can be resumed.
+  // had, or 204 if it has all. At 2025-11-25, and at no other revision, each stream begins with an event without data, from which
+  // it can be resumed.
   test('a client whose connection broke resumes the response to a call', () => {
     const field = open('2025-11-25');
     const call = field.ask(1, 'tools/call', {}, 'stream');
@@ -253,6 +272,16 @@ describe('in front of a server over stdio', () => {
   });
 
   // Rule face-5.
+  test('a client that comes back to a stream of which it has all is told that it is over', () => {
+    const field = open();
+    const call = field.ask(1, 'tools/call', {}, 'stream');
+    const error = { id: 1, error: { code: -32602, message: 'no' } };
+    field.say(error);
+    expect(call.messages).toEqual([messageOf(error)]);
+    expect(field.resume(call.events[0]!.id).became).toBe('over');
+  });
+
+  // Rule face-5.
   test('a stream of an earlier revision begins with no event', () => {
     const field = open('2025-06-18');
     expect(field.ask(1, 'tools/call', {}, 'stream').text).toBe('');
@@ -261,8 +290,8 @@ describe('in front of a server over stdio', () => {
   // Rule face-5.
   test('an event that is not of this session is not resumed from', () => {
     const field = open();
-    expect(['7.1', 'x', '1.1.1', ''].map((id) => field.resume(id).isTaken)).toEqual(
-      Array(4).fill(false),
+    expect(['7.1', 'x', '1.1.1', ''].map((id) => field.resume(id).became)).toEqual(
+      Array(4).fill('unknown'),
     );
   });
 
