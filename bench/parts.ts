@@ -1,5 +1,6 @@
 /** The parts of the benchmark, in the order in which they are run and printed. */
 import { calls } from './calls/part.ts';
+import { legacy } from './legacy/part.ts';
 import { limited } from './limited/part.ts';
 import { many } from './parked/many-part.ts';
 import { parked } from './parked/part.ts';
@@ -18,6 +19,7 @@ export const PARTS: readonly Part[] = [
   questions,
   official,
   stdio,
+  legacy,
   relay,
   replicas,
   workers,

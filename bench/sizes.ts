@@ -6,6 +6,7 @@ export interface Sizes {
   readonly questions: QuestionsOptions;
   readonly official: OfficialOptions;
   readonly stdio: StdioOptions;
+  readonly legacy: LegacyOptions;
   readonly relay: RelayOptions;
   readonly replicas: ReplicasOptions;
   readonly workers: WorkersOptions;
@@ -48,6 +49,14 @@ export interface StdioOptions {
   readonly runMs: number;
   /** How long the quiet tool works, in ms. */
   readonly quietMs: number;
+}
+
+export interface LegacyOptions {
+  readonly rounds: number;
+  /** How long each path is loaded in one round, in ms. */
+  readonly runMs: number;
+  /** How many more sessions are opened for the memory of one. */
+  readonly sessions: number;
 }
 
 export interface RelayOptions {
@@ -158,6 +167,7 @@ export const FULL: Sizes = {
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 200, samples: 200 },
   stdio: { runMs: 10_000, quietMs: 6_000 },
+  legacy: { rounds: 10, runMs: 500, sessions: 30 },
   relay: { warmUp: 150, samples: 300 },
   replicas: { warmUpMs: 8_000, rounds: 40, runMs: 250, callers: 16 },
   workers: { share: 0.12, warmUpMs: 25_000, rounds: 10, runMs: 2_500 },
@@ -214,6 +224,7 @@ export const QUICK: Sizes = {
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
   official: { warmUp: 5, samples: 20 },
   stdio: { runMs: 2_000, quietMs: 3_000 },
+  legacy: { rounds: 3, runMs: 200, sessions: 8 },
   relay: { warmUp: 50, samples: 80 },
   replicas: { warmUpMs: 500, rounds: 4, runMs: 150, callers: 16 },
   workers: { share: 0.12, warmUpMs: 2_000, rounds: 2, runMs: 1_000 },

@@ -116,6 +116,7 @@ function legacy(message: object, session: string | null): HttpCall {
       'content-type': 'application/json',
       accept: ACCEPT,
       'mcp-protocol-version': '2025-11-25',
+      [PRINCIPAL_HEADER]: 'bench',
       ...(session === null ? {} : { 'mcp-session-id': session }),
     },
     body: JSON.stringify({ jsonrpc: '2.0', ...message }),
