@@ -40,6 +40,8 @@ export type ChannelUse = 'request' | 'stream' | 'none';
 
 /** For whom a channel is opened. */
 export interface ChannelOwner {
+  /** The name of the session in the log. */
+  readonly name: string;
   /** Whose sessions it counts with; `null` for a caller that nothing tells from others. */
   readonly principal: string | null;
   readonly principalKey: string;

@@ -101,10 +101,10 @@ function channelsOf(
     idleTimeoutMs: sessions.idleTimeoutMs,
     initializeTimeoutMs: headersTimeoutMs,
     learnsRoots: process?.roots === 'caller',
-    open: async ({ principal, principalKey }, listener, end) => {
+    open: async ({ name, principal, principalKey }, listener, end) => {
       const permit = await pool.takePermit(principal);
       try {
-        const channel = await stdio.openChannel(principalKey, listener);
+        const channel = await stdio.openChannel(name, principalKey, listener);
         return {
           send: (line) => channel.send(line),
           pause: () => channel.pause(),

@@ -151,7 +151,7 @@ export class StdioUpstream implements LegacyServer {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, onChange, log } = this.#options;
     const owner = request.principalKey ?? '';
     await this.#admit(owner);
-    const server = this.#nextProcess(owner);
+    const server = this.#nextProcess(randomId().slice(0, 8), owner);
     const options: SessionOptions = {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -193,15 +193,16 @@ export class StdioUpstream implements LegacyServer {
 
   /**
    * Starts a process whose messages are not translated.
+   * @param name of its session in the log
    * @param owner whom its crashes delay
    * @throws UpstreamFailure if it must not start yet, or too many run
    */
-  async openChannel(owner: string, listener: ChannelListener): Promise<Channel> {
+  async openChannel(name: string, owner: string, listener: ChannelListener): Promise<Channel> {
     await this.#admit(owner);
     const running: RunningProcess = { stop: () => channel.end(true) };
     const channel = new ProcessChannel(
       listener,
-      this.#nextProcess(owner).options(() => running),
+      this.#nextProcess(name, owner).options(() => running),
     );
     this.#processes.add(running);
     channel.start();
@@ -218,10 +219,9 @@ export class StdioUpstream implements LegacyServer {
     throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
   }
 
-  /** Names the next process, and keeps what it writes. Its options are for the one that the function returns. */
-  #nextProcess(owner: string) {
+  /** Keeps what the next process writes. Its options are for the one that the function returns. @param name in the log */
+  #nextProcess(name: string, owner: string) {
     const { process, headersTimeoutMs, maxEventBytes, holdBytes, log } = this.#options;
-    const name = randomId().slice(0, 8);
     const output = new ProcessOutput(process.env, this.#clock, (stream, line, dropped) =>
       log?.event('process.wrote', { session: name, stream, line, dropped }),
     );

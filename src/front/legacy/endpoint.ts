@@ -6,7 +6,7 @@ import { readAccept } from '../../edge/http/header-fields.ts';
 import { readJsonBody } from '../../edge/request/body.ts';
 import { refusalBody, type Refusal } from '../../edge/response-writer.ts';
 import type { Failure } from '../../model/request.ts';
-import type { ChannelOwner, ChannelServer } from '../../model/channel.ts';
+import type { ChannelServer } from '../../model/channel.ts';
 import { secondsOf } from '../../model/limited.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
 import { clientRequestId } from '../../protocol/ids.ts';
@@ -16,7 +16,7 @@ import { isLegacyRevision } from '../../protocol/meta.ts';
 import { asLine, readClientMessage, type ClientMessage } from './envelope.ts';
 import type { Accepts, StreamResponse } from './event-stream.ts';
 import type { LegacySession } from './session.ts';
-import type { LegacySessions } from './sessions.ts';
+import type { LegacySessions, SessionOwner } from './sessions.ts';
 
 /** A request for a session, without its HTTP. */
 export interface LegacyRequest {
@@ -34,7 +34,7 @@ export interface LegacyRequest {
 /** Who opens a session, and where. */
 export interface Opening {
   readonly server: ChannelServer;
-  readonly owner: ChannelOwner;
+  readonly owner: SessionOwner;
   /** Why no session can be opened now; `null` if one can. */
   readonly refusal: OpeningRefusal | null;
   /** Called with the key of the session. @returns headers that name it */

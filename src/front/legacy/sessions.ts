@@ -24,6 +24,9 @@ export interface LegacySessionsOptions {
   readonly keepAliveMs: () => number;
 }
 
+/** Whose session it is. */
+export type SessionOwner = Omit<ChannelOwner, 'name'>;
+
 /** What came of `initialize`. */
 export interface Opened {
   /** The JSON of the response. */
@@ -37,7 +40,7 @@ interface Entry {
   readonly key: string;
   readonly session: LegacySession;
   readonly server: ChannelServer;
-  readonly owner: ChannelOwner;
+  readonly owner: SessionOwner;
   channel: PermittedChannel | null;
   use: ChannelUse;
   /** Runs while nobody uses it. */
@@ -59,15 +62,6 @@ export class LegacySessions {
     this.#options = options;
   }
 
-  /** How many there are, by route. */
-  get byRoute(): ReadonlyMap<string, number> {
-    const counts = new Map<string, number>();
-    for (const { server } of this.#entries.values()) {
-      counts.set(server.route, (counts.get(server.route) ?? 0) + 1);
-    }
-    return counts;
-  }
-
   /** @returns `null` if this process has no such session on this route */
   find(key: string, route: string): LegacySession | null {
     const entry = this.#entries.get(key);
@@ -81,7 +75,7 @@ export class LegacySessions {
    */
   async open(
     server: ChannelServer,
-    owner: ChannelOwner,
+    owner: SessionOwner,
     line: string,
     message: Extract<ClientMessage, { readonly type: 'request' }>,
     left: Pick<AbortSignal, 'aborted'>,
@@ -90,7 +84,8 @@ export class LegacySessions {
     const { session } = entry;
     try {
       this.#makeRoom(owner);
-      entry.channel = await server.open(owner, session, () => inBackground(this.#end(entry)));
+      const named = { ...owner, name: entry.key.slice(0, 8) };
+      entry.channel = await server.open(named, session, () => inBackground(this.#end(entry)));
       session.connect(entry.channel);
       const reply = new Reply();
       session.request([{ line, message }], reply, 'json');
@@ -137,7 +132,7 @@ export class LegacySessions {
     await Promise.all(this.#ending);
   }
 
-  #create(server: ChannelServer, owner: ChannelOwner): Entry {
+  #create(server: ChannelServer, owner: SessionOwner): Entry {
     const { clock, budget, keepAliveMs, log } = this.#options;
     const { route, learnsRoots } = server;
     const key = randomId();
@@ -160,7 +155,7 @@ export class LegacySessions {
   }
 
   /** Ends the longest idle session of a principal that has too many. @throws UpstreamFailure if none is idle */
-  #makeRoom({ principal }: ChannelOwner): void {
+  #makeRoom({ principal }: SessionOwner): void {
     if (principal === null) return;
     const own = [...this.#entries.values()].filter((each) => each.owner.principal === principal);
     if (own.length < MAX_PER_PRINCIPAL) return;
