@@ -75,9 +75,7 @@ export class OwnHomes {
 
   /** Lends a session to a subscription. No calls are made in it. @throws UpstreamFailure */
   listen(owner: SessionOwner, onReplaced: () => void): Promise<SharedLease> {
-    const onOneSession = () => {
-      throw onlyForCalls();
-    };
+    const onOneSession = () => Promise.reject(onlyForCalls());
     const onEmpty = () => this.#listening.delete(home);
     const { listening: permits } = this.#options;
     const home = this.#build(owner, { permits, onOneSession, onEmpty });

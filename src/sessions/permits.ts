@@ -257,8 +257,8 @@ export interface PermittedSession {
 export interface PermitOptions {
   readonly upstream: LegacyServer;
   readonly permits: Permits;
-  /** Called before a session is opened with a server that can have one only. It may throw. */
-  readonly onOneSession: () => void;
+  /** Called before a session is opened with a server that can have one only, which is free when it resolves. It may reject. */
+  readonly onOneSession: () => Promise<void>;
 }
 
 /**
@@ -286,10 +286,10 @@ async function openOnce(
   principal: string | null,
   open: () => Promise<Session>,
 ): Promise<PermittedSession> {
-  if (upstream.hasOneSession) onOneSession();
+  if (upstream.hasOneSession) await onOneSession();
   const permit = await permits.take(principal);
   try {
-    if (upstream.hasOneSession) onOneSession();
+    if (upstream.hasOneSession) await onOneSession();
     return { session: await open(), permit };
   } catch (error) {
     permit.free();

@@ -200,7 +200,7 @@ export class SessionPool {
    * @throws UpstreamFailure `upstream_busy`
    */
   async reserveOnlySession(): Promise<() => void> {
-    if (this.#upstream.hasOneSession) this.#own.endListening();
+    if (this.#upstream.hasOneSession) await this.#endListening();
     const permit = await this.#permits.take(null);
     return () => permit.free();
   }
@@ -235,7 +235,7 @@ export class SessionPool {
     this.#own.close();
     await this.#single.close();
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
-    while (this.#ending.size > 0) await Promise.all(this.#ending);
+    await this.#allEnded();
   }
 
   #holderOf(
@@ -286,7 +286,7 @@ export class SessionPool {
     const { queue, idleTimeoutMs, leftForMs } = this.#options;
     return {
       ...{ upstream: this.#upstream, permits: this.#permits },
-      onOneSession: () => this.#own.endListening(),
+      onOneSession: () => this.#endListening(),
       ...{ queue, idleTimeoutMs, leftForMs },
       principal: this.#sharing.principal(owner),
       leases: this.#leases,
@@ -351,9 +351,19 @@ export class SessionPool {
     this.#ending.add(ending);
   }
 
+  /** A server that has one session refuses the next one until it has heard of the end of the last. */
+  async #endListening(): Promise<void> {
+    this.#own.endListening();
+    await this.#allEnded();
+  }
+
   async #endIdle(): Promise<void> {
     for (const home of [...this.#homes.values()]) home.endIdle();
     this.#own.endIdle();
+    await this.#allEnded();
+  }
+
+  async #allEnded(): Promise<void> {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 }

@@ -95,9 +95,11 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
       false,
     ]);
     const other = await callTool(session, 'register_user');
-    // The first call waits for its answer, and could ask more; so could the second one.
-    await turnsUntil(() => session.questions.isHolding);
-    expect(other.questions('elicitation/create')).toEqual([]);
+    // The first call waits for its answer, and could ask more until a ping shows that its turn is over: the question of the second one
+    // is held if it comes before the reply to that, and is asked at once if it comes after it.
+    const early = () => other.questions('elicitation/create');
+    await turnsUntil(() => session.questions.isHolding || early().length > 0);
+    if (session.questions.isHolding) expect(early()).toEqual([]);
     await asking.answer(step, { action: 'decline' });
     expect(await asking.text()).toContain('Event creation cancelled');
     const user = await other.asked('elicitation/create');
