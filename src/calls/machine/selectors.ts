@@ -162,13 +162,19 @@ export function repeats(
 
 /**
  * The retry follows the one that was accepted last. A call that still waits, or has ended, asked nothing since: its client was
- * told before it ended, or by the process that had the call before and stopped, whose last retry came here once more.
+ * told before it ended, or by the process that had the call before and stopped, whose last retry came here once more. Where that
+ * one got the outcome at once, the call has no further round here.
  */
 export function isSuccessor(
   state: { readonly round: number; readonly consumed: ConsumedRetry | null },
   event: RetryEvent,
 ): boolean {
-  return isOfRound(state, event) && event.round !== state.consumed?.round;
+  const { consumed } = state;
+  if (consumed === null) return isOfRound(state, event);
+  return (
+    event.round === consumed.round + 1 ||
+    (isOfRound(state, event) && event.round !== consumed.round)
+  );
 }
 
 /**

@@ -267,6 +267,15 @@ export const REPEATING: readonly Case[] = [
       effects: [tellEnd([9], end)],
     })),
   ),
+  {
+    rule: 'end-told',
+    title:
+      'so is a retry of the round after one that got the outcome at once, which another process gave',
+    from: done(finished, { consumed: CONSUMED_NOW }),
+    on: retry([], { round: 4 }),
+    state: done(finished, { consumed: CONSUMED_NOW }),
+    effects: [tellEnd([9], finished)],
+  },
   ...[cancelling, done].map((over) => ({
     rule: 'end-told',
     title: `a retry of a call that a drain has ended is told that it is lost (${over(lost).name})`,
