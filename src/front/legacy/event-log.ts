@@ -58,6 +58,14 @@ export class EventLog {
     this.#shrink();
   }
 
+  /** Gives up responses that no client comes for, oldest first, until it is full no more. */
+  giveUp(isLeft: (message: LoggedMessage) => boolean): void {
+    for (const each of [...this.#messages]) {
+      if (!this.#isFull) return;
+      if (each.kind === 'response' && isLeft(each)) this.remove(each);
+    }
+  }
+
   has(message: LoggedMessage): boolean {
     return this.#messages.has(message);
   }

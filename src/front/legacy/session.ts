@@ -49,6 +49,8 @@ interface OpenRequest extends Omit<ClientRequest, 'type' | 'params'> {
 const HELD_REQUEST_MS = 30_000;
 /** How long the response to a cancelled request stays open: most servers send none. */
 const CANCELLED_MS = 5_000;
+/** How long responses that no client is connected for hold up the server. Their clients can have given up. */
+const LEFT_MS = 30_000;
 /** An earlier GET is mostly a connection that is dead. A client that opens two at once has an error. */
 const GET_AGAIN_MS = 2_000;
 /** How many streams are known, so that they can be resumed. Those that are open are known in any case. */
@@ -69,14 +71,21 @@ export class LegacySession {
   #standaloneOpenedMs = -Infinity;
   /** Requests of the server that wait for a stream. */
   readonly #holding = new ReleasingMap<LoggedMessage, Timer>();
+  /** Runs while nothing more is read of the server. */
+  #full: Timer | null = null;
   #use: ChannelUse = 'none';
   #isOver = false;
 
   constructor(settings: SessionSettings) {
     this.#settings = settings;
     this.#log = new EventLog(settings.held, (isFull) => {
-      if (isFull) this.#channel?.pause();
-      else this.#channel?.resume();
+      this.#full?.cancel();
+      this.#full = null;
+      if (!isFull) this.#channel?.resume();
+      else if (!this.#isOver) {
+        this.#channel?.pause();
+        this.#waitForRoom();
+      }
     });
   }
 
@@ -203,6 +212,7 @@ export class LegacySession {
     if (this.#isOver) return;
     this.#isOver = true;
     for (const timer of this.#holding.values()) timer.cancel();
+    this.#full?.cancel();
     // Nobody waits for the response to a cancelled request, and some clients complain of it.
     const cancelled = [...this.#requests.values()].filter(({ ending }) => ending !== null);
     for (const { id, ending } of cancelled) {
@@ -284,6 +294,16 @@ export class LegacySession {
     const newest = () => this.#find(isRead)?.stream ?? null;
     if (kind === 'notification') return standalone ?? newest();
     return this.#find((each) => each.canAsk && isRead(each))?.stream ?? newest() ?? standalone;
+  }
+
+  /** Has responses that no client comes for hold up the others for so long only. */
+  #waitForRoom(): void {
+    this.#full = this.#settings.clock.setTimer(LEFT_MS, () => {
+      this.#waitForRoom();
+      this.#log.giveUp(({ stream }) => {
+        return stream === null || this.#streams.get(stream)?.isAttached !== true;
+      });
+    });
   }
 
   /** Finds the newest open request of a kind. */

@@ -296,7 +296,8 @@ describe('in front of a server over stdio', () => {
   });
 
   // Rule face-6: 1 MiB of the messages of a session are kept, or one larger message. What a client has got goes first, then
-  // notifications. When the rest takes more, the server is not read until a client has taken some of it.
+  // notifications. When the rest takes more, the server is not read until a client has taken some of it, or until it has not come for
+  // responses for 30 s.
   test('when too much is kept, what was sent goes first, and a lost response becomes an error', () => {
     const field = open();
     const call = field.ask(1, 'tools/call', {}, 'stream');
@@ -325,6 +326,22 @@ describe('in front of a server over stdio', () => {
     field.say(result(1));
     const ids = call.messages.map((message) => (message as { id?: unknown }).id);
     expect(ids).toEqual([undefined, 'one', 'two', 1]);
+  });
+
+  // Rule face-6.
+  test('responses that their client has left hold up its server for 30 s only', () => {
+    const field = open();
+    const text = 'x'.repeat(600_000);
+    const calls = [1, 2].map((id) => field.ask(id, 'tools/call', {}, 'stream'));
+    field.say({ id: 'q', method: 'ping' });
+    for (const call of calls) call.leave();
+    for (const id of [1, 2]) field.say({ id, result: { text } });
+    expect(field.isPaused).toBe(true);
+    field.clock.advance(30_000);
+    expect(field.isPaused).toBe(false);
+    const { response } = field.resume('1.0');
+    expect(response.messages).toMatchObject([{ id: 1, error: { code: -32603 } }]);
+    expect(field.resume('2.0').response.text).toContain(text);
   });
 
   // Rule face-7: When the process ends, each open request gets an error that says how, and the session is over.
