@@ -28,8 +28,9 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     transport === 'stdio' ? EVERYTHING_STDIO : () => startEverything(transport),
     path,
     {
-      // It waits for what the server says of a visit, and before the next call of a session in which questions name no call.
-      clock: hurriedClock(20),
+      // It waits for what the server says of a visit, and before the next call of a session in which questions name no call. It must
+      // not be so fast that the server is too slow for its first question.
+      clock: hurriedClock(5),
     },
   );
 
