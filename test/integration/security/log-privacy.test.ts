@@ -31,14 +31,14 @@ test('the URI of a signed resource is in no line of the log and in no metric, ho
   const { gateway } = await gatewayBefore(server, { admin: true });
   const paths = ['found', 'missing', 'broken', 'moved', 'asking', 'cut'];
   for (const path of paths) {
-    const uri = `https://user:hidden@files.example/${path}?sig=hidden#hidden`;
+    const uri = `https://user:concealed@files.example/${path}?sig=concealed#concealed`;
     await send(gateway.url, 'resources/read', { uri });
   }
   expect(gateway.log.named('call.started').map(({ target }) => target)).toEqual(
     paths.map((path) => `https://files.example/${path}`),
   );
   expect(gateway.log.named('upstream.failed')).not.toEqual([]);
-  expect(JSON.stringify(gateway.log.lines)).not.toContain('hidden');
+  expect(JSON.stringify(gateway.log.lines)).not.toContain('concealed');
   const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  expect(metrics).not.toMatch(/hidden|files\.example/);
+  expect(metrics).not.toMatch(/concealed|files\.example/);
 });
