@@ -9,6 +9,7 @@ import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
 
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
+const ON_A_STREAM = { accept: 'text/event-stream' };
 const BY_NAME = { identity: { source: 'header', header: 'x-user' } } as const;
 
 async function front(overrides: GatewayOverrides = {}, more: Partial<StdioServer> = {}) {
@@ -133,16 +134,16 @@ describe('a session of a legacy client', () => {
   test('takes no id twice, and batches at the one revision that has them', async () => {
     const { url } = await front();
     const client = await LegacyHttpClient.open(url);
-    const waiting = client.call('wait');
-    const open = { jsonrpc: '2.0', id: 1, method: 'ping' };
-    await until(async () => (await client.post(open)).status === 400);
+    // The head of a stream comes when the request is open.
+    const waiting = new EventReader(await client.send(client.callOf('wait'), ON_A_STREAM));
+    expect((await client.post({ jsonrpc: '2.0', id: 1, method: 'ping' })).status).toBe(400);
     const list = [
       { jsonrpc: '2.0', id: 'a', method: 'ping' },
       { jsonrpc: '2.0', id: 'b', method: 'ping' },
     ];
     expect((await client.post(list)).status).toBe(400);
     await client.call('open');
-    expect((await waiting).body.result.content[0].text).toBe('over');
+    expect((await waiting.next())?.message.result.content[0].text).toBe('over');
     const former = new LegacyHttpClient(url);
     await former.initialize(initializeOf({}, '2025-03-26'));
     const stream = new EventReader(await former.send(list));
@@ -210,7 +211,7 @@ describe('a session of a legacy client', () => {
   test('gives way to a new one if nothing of it is open', async () => {
     const { url, isLeft } = await front({ sessions: { max: 3 } });
     const busy = await LegacyHttpClient.open(url);
-    const waiting = busy.call('wait');
+    const waiting = new EventReader(await busy.send(busy.callOf('wait'), ON_A_STREAM));
     const watched = await LegacyHttpClient.open(url);
     const idle = await LegacyHttpClient.open(url);
     const pids = [await watched.text('pid'), await idle.text('pid')];
@@ -220,7 +221,7 @@ describe('a session of a legacy client', () => {
     expect(isLeft(pids[0]!)).toBe(true);
     await LegacyHttpClient.open(url).then((another) => another.listen());
     await busy.call('open');
-    expect((await waiting).status).toBe(200);
+    expect((await waiting.next())?.message.result.content[0].text).toBe('over');
   });
 
   // Rule face-23: A drain opens no sessions (503), closes standalone streams at once with `retry`, lets open requests end within
