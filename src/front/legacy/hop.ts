@@ -1,6 +1,6 @@
 /**
- * The way to a session at another process: the request goes over the relay as one that no client sends, and the response comes back
- * in notifications, piece by piece as it is written.
+ * The way to a session at another process: the request goes over the relay as one that no client sends. The response comes back in
+ * notifications, piece by piece as it is written, and what ends it is in the reply.
  */
 import { z } from 'zod';
 import { inBackground } from '../../lib/background.ts';
@@ -18,7 +18,6 @@ import type { LegacySessions } from './sessions.ts';
 const METHOD = 'mrtr-gateway/legacy';
 const HEAD = 'head';
 const DATA = 'data';
-const DONE: CallReply = { kind: 'result', result: {} };
 
 const legacyRequest = z.strictObject({
   verb: z.enum(['POST', 'GET', 'DELETE']),
@@ -32,6 +31,8 @@ const legacyRequest = z.strictObject({
 
 const head = z.strictObject({ status: z.int(), headers: z.record(z.string(), z.string()) });
 const data = z.strictObject({ text: z.string() });
+/** What a response ends with, if that is anything: a response of one JSON object is this. */
+const end = z.strictObject({ text: z.exactOptional(z.string()) });
 
 /** Has a request served by the process that has its session. Resolves when the response is over. Never rejects. */
 export async function serveElsewhere(
@@ -42,6 +43,9 @@ export async function serveElsewhere(
 ): Promise<void> {
   const waiter = new ResponseWaiter(response);
   const outcome = await relay.relay(owner, requestOfGateway(METHOD, { ...request }), waiter);
+  if (waiter.hasBegun && outcome.type === 'replied' && outcome.reply.kind === 'result') {
+    return response.end(end.parse(outcome.reply.result).text);
+  }
   if (waiter.hasBegun || outcome.type === 'left') return response.end();
   switch (outcome.type) {
     case 'replied':
@@ -149,20 +153,22 @@ class RelayedResponse implements StreamResponse {
   }
 
   end(text?: string): void {
-    if (text !== undefined) this.write(text);
-    this.#isOver = true;
-    this.#over.resolve(DONE);
+    this.#finish(text === undefined ? {} : { text });
   }
 
   watch(listener: { caughtUp(): void; closed(): void }): void {
     this.#caughtUp = listener.caughtUp;
     const close = () => {
       if (this.#isOver) return;
-      this.#isOver = true;
-      this.#over.resolve(DONE);
+      this.#finish({});
       listener.closed();
     };
     if (this.#waiter.closed.aborted) close();
     else this.#waiter.closed.addEventListener('abort', close);
+  }
+
+  #finish(result: z.infer<typeof end>): void {
+    this.#isOver = true;
+    this.#over.resolve({ kind: 'result', result: { ...result } });
   }
 }

@@ -10,10 +10,14 @@ const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', i
 /** Any worker can take a connection. */
 const NEW_CONNECTION = { connection: 'close' };
 
-async function gateways(count: number, options: Partial<GatewayProcessOptions>) {
+async function gateways(
+  count: number,
+  options: Partial<GatewayProcessOptions>,
+  route: object = {},
+) {
   const pids = await pidFile();
   const upstream = { command: process.execPath, args: [SERVER], env: { PIDS: pids.path } };
-  const start = () => replica({ url: '' }, { ...options, route: { upstream } });
+  const start = () => replica({ url: '' }, { ...options, route: { upstream, ...route } });
   const started = await Promise.all(Array.from({ length: count }, start));
   const { origin } = count === 1 ? { origin: null } : await originOf(started);
   const url = origin === null ? started[0]!.url : `${origin}/mcp`;
@@ -71,6 +75,22 @@ describe.each([
     await until(async () => (await pids.all()).filter(isRunning).length === 0);
     await Promise.all(started.map((gateway) => gateway.drain()));
   });
+});
+
+// Rule rights-3.
+test.each([
+  ['as one JSON object', 'application/json'],
+  ['on a stream', 'text/event-stream'],
+])('a list of a session at another process has what is allowed only, %s', async (_how, accept) => {
+  const rights = { tools: { allow: ['pid'] } };
+  const { started } = await gateways(1, { relay: true }, rights);
+  const { started: more } = await gateways(1, { relay: true }, rights);
+  const client = await LegacyHttpClient.open(started[0]!.url);
+  const there = new LegacyHttpClient(more[0]!.url, client.headers);
+  const list = { jsonrpc: '2.0', id: 'list', method: 'tools/list' };
+  const { headers, body } = await there.post(list, { accept });
+  expect(headers.get('content-type')).toBe(accept);
+  expect(body.result).toEqual({ tools: [{ name: 'pid', inputSchema: { type: 'object' } }] });
 });
 
 // Rule face-25: Where the process is dead that had a session, the client gets 404 from any other, and opens a new one. No process of
