@@ -13,7 +13,7 @@ import { clientRequestId } from '../../protocol/ids.ts';
 import { parseMessage, type JsonValue } from '../../protocol/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { isLegacyRevision } from '../../protocol/meta.ts';
-import { asLine, readClientMessage, type ClientMessage } from './envelope.ts';
+import { asLine, readClientMessage, type ClientMessage, type ClientRequest } from './envelope.ts';
 import type { Accepts, StreamResponse } from './event-stream.ts';
 import type { LegacySession } from './session.ts';
 import type { LegacySessions, SessionOwner } from './sessions.ts';
@@ -79,8 +79,6 @@ export async function openSession(
   response.end(line);
   return key !== null;
 }
-
-export type ClientRequest = Extract<ClientMessage, { readonly type: 'request' }>;
 
 /** Reads the `initialize` of a client. @returns `null` if the body is something else */
 export function readInitialize(body: Buffer): ClientRequest | null {

@@ -1,11 +1,6 @@
 /** What the legacy face reads of a message: which request it is, or is for. All else passes as it was written. */
-import {
-  isJsonObject,
-  objectMember,
-  type JsonObject,
-  type JsonValue,
-} from '../../protocol/json.ts';
-import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
+import { isJsonObject, objectMember, type JsonValue } from '../../protocol/json.ts';
+import { ErrorCode, type JsonRpcMessage } from '../../protocol/json-rpc.ts';
 
 /** Equal for equal ids only: `1` and `"1"` differ. */
 export type IdKey = string;
@@ -17,16 +12,17 @@ export function keyOf(id: JsonValue): IdKey {
 /** Requests in which a server asks something. */
 const CAN_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
+export interface ClientRequest {
+  readonly type: 'request';
+  readonly id: string | number;
+  readonly method: string;
+  readonly progressKey: IdKey | null;
+  readonly canAsk: boolean;
+}
+
 /** A message of a client. */
 export type ClientMessage =
-  | {
-      readonly type: 'request';
-      readonly id: string | number;
-      readonly method: string;
-      readonly params: JsonObject;
-      readonly progressKey: IdKey | null;
-      readonly canAsk: boolean;
-    }
+  | ClientRequest
   /** A notification, or the response to a request of the server. */
   | { readonly type: 'other'; readonly method: string | null; readonly cancels: IdKey | null };
 
@@ -51,7 +47,7 @@ export function readClientMessage(value: JsonValue): ClientMessage | null {
   if (typeof id !== 'string' && typeof id !== 'number') return null;
   const token = objectMember(params, '_meta')?.['progressToken'];
   const progressKey = token === undefined ? null : keyOf(token);
-  return { type: 'request', id, method, params, progressKey, canAsk: CAN_ASK.has(method) };
+  return { type: 'request', id, method, progressKey, canAsk: CAN_ASK.has(method) };
 }
 
 /** Returns the token of the request whose progress a notification tells; `null` if it tells none. */
@@ -62,8 +58,8 @@ export function progressKeyOf(message: JsonRpcMessage): IdKey | null {
 }
 
 /** Writes an error in the place of a response that does not come. */
-export function errorLine(id: JsonValue, code: number, text: string, data?: JsonObject): string {
-  const error = { code, message: text, ...(data !== undefined && { data }) };
+export function errorLine(id: JsonValue, message: string): string {
+  const error = { code: ErrorCode.internalError, message };
   return JSON.stringify({ jsonrpc: '2.0', id, error });
 }
 

@@ -21,21 +21,25 @@ export interface LoggedMessage {
 /** How much is kept, in bytes: this, or one larger message. */
 const MAX_BYTES = 1024 * 1024;
 
+export interface EventLogListener {
+  /** Nothing more can be lost; or it can again. */
+  full(isFull: boolean): void;
+  /** A message is kept no more. */
+  gone(message: LoggedMessage): void;
+}
+
 export class EventLog {
   readonly #held: HeldBytes;
-  readonly #onFull: (isFull: boolean) => void;
+  readonly #listener: EventLogListener;
   /** Oldest first. */
   readonly #messages = new Set<LoggedMessage>();
   #bytes = 0;
   #isFull = false;
 
-  /**
-   * @param held what the messages take
-   * @param onFull called when nothing more can be lost, and when it can again
-   */
-  constructor(held: HeldBytes, onFull: (isFull: boolean) => void) {
+  /** @param held what the messages take */
+  constructor(held: HeldBytes, listener: EventLogListener) {
     this.#held = held;
-    this.#onFull = onFull;
+    this.#listener = listener;
   }
 
   add(kind: MessageKind, line: string): LoggedMessage {
@@ -53,8 +57,7 @@ export class EventLog {
   }
 
   remove(message: LoggedMessage): void {
-    if (!this.#messages.delete(message)) return;
-    this.#bytes -= Buffer.byteLength(message.line);
+    this.#delete(message);
     this.#shrink();
   }
 
@@ -66,15 +69,14 @@ export class EventLog {
     }
   }
 
+  /** Whether a message is kept. One can be lost as soon as it comes. */
   has(message: LoggedMessage): boolean {
     return this.#messages.has(message);
   }
 
-  /** The messages of a stream after one of them; with `null`, those that are on none. Oldest first. */
-  of(stream: number | null, after = 0): LoggedMessage[] {
-    return [...this.#messages].filter(
-      (each) => each.stream === stream && (stream === null || each.sequence > after),
-    );
+  /** The messages of a stream after one of them. Oldest first. */
+  of(stream: number, after: number): LoggedMessage[] {
+    return [...this.#messages].filter((each) => each.stream === stream && each.sequence > after);
   }
 
   /** Counts no more what is kept: the session is over. */
@@ -86,13 +88,18 @@ export class EventLog {
     while (this.#isTooMuch()) {
       const victim = this.#oldest((each) => each.isSent) ?? this.#oldest(isNotification);
       if (victim === null) break;
-      this.#messages.delete(victim);
-      this.#bytes -= Buffer.byteLength(victim.line);
+      this.#delete(victim);
     }
     const isFull = this.#isTooMuch();
     if (isFull === this.#isFull) return;
     this.#isFull = isFull;
-    this.#onFull(isFull);
+    this.#listener.full(isFull);
+  }
+
+  #delete(message: LoggedMessage): void {
+    if (!this.#messages.delete(message)) return;
+    this.#bytes -= Buffer.byteLength(message.line);
+    this.#listener.gone(message);
   }
 
   #isTooMuch(): boolean {

@@ -4,7 +4,6 @@
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { COMMIT_AFTER_MS, STREAM_HEADERS } from '../../edge/response-writer.ts';
-import { ErrorCode } from '../../protocol/json-rpc.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { errorLine } from './envelope.ts';
 import type { EventLog, LoggedMessage } from './event-log.ts';
@@ -45,7 +44,8 @@ export class EventStream {
   #isBehind = false;
   #isOver = false;
   #sequence = 0;
-  #unsent: LoggedMessage[] = [];
+  /** Oldest first. */
+  #unsent = new Set<LoggedMessage>();
   /** The last message, once it is there: its number, and the request that it responds to. */
   #last: { readonly sequence: number; readonly id: JsonValue } | null = null;
   #timer: Timer | null = null;
@@ -90,7 +90,7 @@ export class EventStream {
     this.detach();
     this.#accepts = 'stream';
     this.#attach(response);
-    this.#unsent = this.#log.of(this.number, after);
+    this.#unsent = new Set(this.#log.of(this.number, after));
     const last = this.#last;
     if (
       last !== null &&
@@ -98,7 +98,7 @@ export class EventStream {
       this.#log.of(this.number, last.sequence - 1).length === 0
     ) {
       const text = 'The response was sent before, and is no longer kept';
-      const lost = this.#log.add('response', errorLine(last.id, ErrorCode.internalError, text));
+      const lost = this.#log.add('response', errorLine(last.id, text));
       this.#number(lost, last.sequence);
     }
     this.#commit();
@@ -113,6 +113,11 @@ export class EventStream {
   isOver(after: number): boolean {
     if (!this.#isOver || after < (this.#last?.sequence ?? 0)) return false;
     return this.#log.of(this.number, after).length === 0;
+  }
+
+  /** Forgets a message that is kept no more. */
+  forget(message: LoggedMessage): void {
+    this.#unsent.delete(message);
   }
 
   /** Takes a message that is not the last one. */
@@ -145,7 +150,7 @@ export class EventStream {
   /** Ends it without a message. @param retryMs when the client can come back */
   close(retryMs: number | null = null): void {
     this.#isOver = true;
-    this.#unsent = [];
+    this.#unsent.clear();
     const response = this.#response;
     if (!this.#isStreaming) this.#commit();
     this.#leave();
@@ -163,7 +168,7 @@ export class EventStream {
   #number(message: LoggedMessage, sequence: number): void {
     message.stream = this.number;
     message.sequence = sequence;
-    this.#unsent.push(message);
+    if (this.#log.has(message)) this.#unsent.add(message);
   }
 
   #attach(response: StreamResponse): void {
@@ -205,17 +210,15 @@ export class EventStream {
   #flush(): void {
     const response = this.#response;
     if (response === null || !this.#isStreaming) return;
-    while (!this.#isBehind) {
-      const message = this.#unsent.shift();
-      if (message === undefined) break;
-      // What was lost since is not sent.
-      if (!this.#log.has(message)) continue;
+    for (const message of this.#unsent) {
+      if (this.#isBehind) break;
+      this.#unsent.delete(message);
       this.#isBehind = !response.write(
         `event: message\nid: ${this.number}.${message.sequence}\ndata: ${message.line}\n\n`,
       );
       this.#log.sent(message);
     }
-    if (!this.#isOver || this.#unsent.length > 0) return;
+    if (!this.#isOver || this.#unsent.size > 0) return;
     this.#leave();
     response.end();
   }

@@ -9,7 +9,7 @@ import type { HeldBytes } from '../../lib/byte-budget.ts';
 import type { Channel, ChannelUse, DroppedMessage } from '../../model/channel.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import { answerWithoutRoots, clientMessageWithoutRoots } from '../../protocol/client-roots.ts';
-import { ErrorCode, type JsonRpcMessage } from '../../protocol/json-rpc.ts';
+import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import {
   asLine,
@@ -17,6 +17,7 @@ import {
   keyOf,
   progressKeyOf,
   type ClientMessage,
+  type ClientRequest,
   type IdKey,
 } from './envelope.ts';
 import { EventLog, type LoggedMessage, type MessageKind } from './event-log.ts';
@@ -37,9 +38,7 @@ export interface SessionSettings {
   readonly onLost: (what: string) => void;
 }
 
-type ClientRequest = Extract<ClientMessage, { readonly type: 'request' }>;
-
-interface OpenRequest extends Omit<ClientRequest, 'type' | 'params'> {
+interface OpenRequest extends ClientRequest {
   readonly stream: EventStream;
   /** Runs from its cancellation on. */
   ending: Timer | null;
@@ -69,8 +68,8 @@ export class LegacySession {
   #lastStream = 0;
   #standalone: EventStream | null = null;
   #standaloneOpenedMs = -Infinity;
-  /** Requests of the server that wait for a stream. */
-  readonly #holding = new ReleasingMap<LoggedMessage, Timer>();
+  /** Messages that wait for a stream that they can go on, oldest first. A request has a timer. */
+  readonly #waiting = new Map<LoggedMessage, Timer | null>();
   /** Runs while nothing more is read of the server. */
   #full: Timer | null = null;
   #use: ChannelUse = 'none';
@@ -78,14 +77,20 @@ export class LegacySession {
 
   constructor(settings: SessionSettings) {
     this.#settings = settings;
-    this.#log = new EventLog(settings.held, (isFull) => {
-      this.#full?.cancel();
-      this.#full = null;
-      if (!isFull) this.#channel?.resume();
-      else if (!this.#isOver) {
-        this.#channel?.pause();
-        this.#waitForRoom();
-      }
+    this.#log = new EventLog(settings.held, {
+      full: (isFull) => {
+        this.#full?.cancel();
+        this.#full = null;
+        if (!isFull) this.#channel?.resume();
+        else if (!this.#isOver) {
+          this.#channel?.pause();
+          this.#waitForRoom();
+        }
+      },
+      gone: (message) => {
+        if (message.stream === null) this.#waiting.delete(message);
+        else this.#streams.get(message.stream)?.forget(message);
+      },
     });
   }
 
@@ -128,8 +133,7 @@ export class LegacySession {
     const stream = this.#newStream(false);
     const requests = lines.flatMap(({ message }) => (message.type === 'request' ? message : []));
     for (const each of requests) {
-      const { id, method, progressKey, canAsk } = each;
-      this.#requests.set(keyOf(id), { id, method, progressKey, canAsk, stream, ending: null });
+      this.#requests.set(keyOf(each.id), { ...each, stream, ending: null });
     }
     stream.begin(response, lines.length > 1 ? 'stream' : accepts);
     this.#changed();
@@ -197,7 +201,8 @@ export class LegacySession {
   }
 
   dropped(message: DroppedMessage, { message: problem }: UpstreamFailure): void {
-    if (message.type === 'response') return this.#respond(message.id, failed(message.id, problem));
+    if (message.type === 'response')
+      return this.#respond(message.id, errorLine(message.id, problem));
     if (message.type === 'request') return this.#refuse(message.id, problem);
     this.#settings.onLost(`${message.method}: ${problem}`);
   }
@@ -211,7 +216,7 @@ export class LegacySession {
   end(reason: string): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    for (const timer of this.#holding.values()) timer.cancel();
+    for (const timer of this.#waiting.values()) timer?.cancel();
     this.#full?.cancel();
     // Nobody waits for the response to a cancelled request, and some clients complain of it.
     const cancelled = [...this.#requests.values()].filter(({ ending }) => ending !== null);
@@ -219,7 +224,7 @@ export class LegacySession {
       ending?.cancel();
       this.#requests.delete(keyOf(id));
     }
-    for (const { id } of [...this.#requests.values()]) this.#respond(id, failed(id, reason));
+    for (const { id } of [...this.#requests.values()]) this.#respond(id, errorLine(id, reason));
     for (const { stream } of cancelled) if (stream.isOpen) stream.close();
     this.#standalone?.close();
     this.#log.close();
@@ -230,7 +235,7 @@ export class LegacySession {
       await this.send(line, message);
     } catch (error) {
       if (message.type !== 'request') return;
-      this.#respond(message.id, failed(message.id, asUpstreamFailure(error, false).message));
+      this.#respond(message.id, errorLine(message.id, asUpstreamFailure(error, false).message));
     }
   }
 
@@ -278,14 +283,15 @@ export class LegacySession {
     const message = this.#log.add(kind, line);
     const stream = this.#streamFor(kind);
     if (stream !== null) return stream.send(message);
-    if (kind !== 'request') return;
-    const { clock } = this.#settings;
+    if (!this.#log.has(message)) return;
     const giveUp = () => {
-      this.#holding.delete(message);
+      this.#waiting.delete(message);
       this.#log.remove(message);
       this.#refuse(id, 'the client opened no stream on which it could be asked');
     };
-    this.#holding.set(message, clock.setTimer(HELD_REQUEST_MS, giveUp));
+    const { clock } = this.#settings;
+    const timer = kind === 'request' ? clock.setTimer(HELD_REQUEST_MS, giveUp) : null;
+    this.#waiting.set(message, timer);
   }
 
   #streamFor(kind: MessageKind): EventStream | null {
@@ -314,14 +320,14 @@ export class LegacySession {
   /** Replies to a request of the server that the client cannot get. */
   #refuse(id: JsonValue, problem: string): void {
     this.#settings.onLost(`a request of the server: ${problem}`);
-    inBackground(this.#channel?.send(failed(id, problem)).catch(() => {}));
+    inBackground(this.#channel?.send(errorLine(id, problem)).catch(() => {}));
   }
 
   #cancelled(key: IdKey): void {
     const request = this.#requests.get(key);
     if (request?.ending !== null) return;
     request.ending = this.#settings.clock.setTimer(CANCELLED_MS, () =>
-      this.#respond(request.id, failed(request.id, 'The client cancelled the request')),
+      this.#respond(request.id, errorLine(request.id, 'The client cancelled the request')),
     );
   }
 
@@ -344,11 +350,11 @@ export class LegacySession {
   /** A response was opened, left, or read. */
   #changed(): void {
     if (this.#isOver) return;
-    for (const message of this.#log.of(null)) {
+    for (const [message, timer] of this.#waiting) {
       const stream = this.#streamFor(message.kind);
       if (stream === null) continue;
-      this.#holding.get(message)?.cancel();
-      this.#holding.delete(message);
+      timer?.cancel();
+      this.#waiting.delete(message);
       stream.send(message);
     }
     const hasRequest = this.#find(({ stream }) => stream.isAttached) !== null;
@@ -362,10 +368,6 @@ export class LegacySession {
 
 /** The one revision whose clients expect an event without data at the start of a stream. */
 const PRIMING_REVISION = '2025-11-25';
-
-function failed(id: JsonValue, text: string): string {
-  return errorLine(id, ErrorCode.internalError, text);
-}
 
 /** Splits a batch of the server. */
 function split(line: string): string[] {

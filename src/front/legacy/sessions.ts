@@ -12,8 +12,7 @@ import type {
 import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { Log } from '../../ops/log.ts';
 import { isJsonObject, objectMember } from '../../protocol/json.ts';
-import { ErrorCode } from '../../protocol/json-rpc.ts';
-import { errorLine, type ClientMessage } from './envelope.ts';
+import { errorLine, type ClientRequest } from './envelope.ts';
 import { Reply } from './reply.ts';
 import { LegacySession } from './session.ts';
 
@@ -38,6 +37,8 @@ export interface Opened {
 /** A session, and how long it lives. */
 interface Entry {
   readonly key: string;
+  /** In the log, also in that of its process. */
+  readonly name: string;
   readonly session: LegacySession;
   readonly server: ChannelServer;
   readonly owner: SessionOwner;
@@ -77,14 +78,14 @@ export class LegacySessions {
     server: ChannelServer,
     owner: SessionOwner,
     line: string,
-    message: Extract<ClientMessage, { readonly type: 'request' }>,
+    message: ClientRequest,
     left: Pick<AbortSignal, 'aborted'>,
   ): Promise<Opened> {
     const entry = this.#create(server, owner);
     const { session } = entry;
     try {
       this.#makeRoom(owner);
-      const named = { ...owner, name: entry.key.slice(0, 8) };
+      const named = { ...owner, name: entry.name };
       entry.channel = await server.open(named, session, () => inBackground(this.#end(entry)));
       session.connect(entry.channel);
       const reply = new Reply();
@@ -92,16 +93,14 @@ export class LegacySessions {
       const text = await reply.within(server.initializeTimeoutMs, this.#options.clock);
       if (text === null) throw NO_RESPONSE;
       const revision = revisionIn(text);
-      if (revision !== null && !session.isOver && !left.aborted) {
-        this.#opened(entry, revision);
-        return { line: text, key: entry.key };
-      }
-      inBackground(this.#end(entry));
-      return { line: text, key: null };
+      const isOpen = revision !== null && !session.isOver && !left.aborted;
+      if (isOpen) this.#opened(entry, revision);
+      else inBackground(this.#end(entry));
+      return { line: text, key: isOpen ? entry.key : null };
     } catch (error) {
       const { message: problem } = asUpstreamFailure(error, false);
       inBackground(this.#end(entry));
-      return { line: errorLine(message.id, ErrorCode.internalError, problem), key: null };
+      return { line: errorLine(message.id, problem), key: null };
     }
   }
 
@@ -145,7 +144,7 @@ export class LegacySessions {
       onLost: (what) => log.event('legacy_session.lost', { route, session: name, what }),
     });
     const entry: Entry = {
-      ...{ key, session, server, owner },
+      ...{ key, name, session, server, owner },
       channel: null,
       use: 'none',
       idle: null,
@@ -165,11 +164,10 @@ export class LegacySessions {
   }
 
   #opened(entry: Entry, revision: string): void {
-    const { session, server, key } = entry;
+    const { key, name, session, server } = entry;
     session.agreed(revision);
     this.#entries.set(key, entry);
-    const { route } = server;
-    const opened = { route, session: key.slice(0, 8), revision };
+    const opened = { route: server.route, session: name, revision };
     this.#options.log.event('legacy_session.opened', opened);
     this.#used(entry, 'none');
   }
@@ -197,10 +195,10 @@ export class LegacySessions {
 
   /** Ends a session, and its process. Resolves when nothing of it is left. */
   async #end(entry: Entry): Promise<void> {
-    const { key, session, server, channel } = entry;
+    const { key, name, session, server, channel } = entry;
     entry.idle?.cancel();
     if (this.#entries.delete(key)) {
-      const ended = { route: server.route, session: key.slice(0, 8) };
+      const ended = { route: server.route, session: name };
       this.#options.log.event('legacy_session.ended', ended);
     }
     session.end(OVER);

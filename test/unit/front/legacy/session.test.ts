@@ -1,4 +1,6 @@
 /** The switchboard of a legacy session: on which response each message of the server goes, and what is kept for later. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { readClientMessage } from '../../../../src/front/legacy/envelope.ts';
 import type { Accepts, StreamResponse } from '../../../../src/front/legacy/event-stream.ts';
@@ -117,6 +119,7 @@ function open(revision = '2025-06-18') {
   };
 }
 
+const TOKEN = { _meta: { progressToken: 1 } };
 const QUESTION = { id: 'q', method: 'elicitation/create', params: { message: 'Who?' } };
 const CHANGED = { method: 'notifications/tools/list_changed' };
 const result = (id: string | number) => ({ id, result: {} });
@@ -342,6 +345,37 @@ describe('in front of a server over stdio', () => {
     const { response } = field.resume('1.0');
     expect(response.messages).toMatchObject([{ id: 1, error: { code: -32603 } }]);
     expect(field.resume('2.0').response.text).toContain(text);
+  });
+
+  // Rule face-6.
+  test.each([
+    [
+      'has left its call',
+      (field: ReturnType<typeof open>) => field.ask(1, 'tools/call', TOKEN, 'stream').leave(),
+    ],
+    [
+      'reads nothing of its call',
+      (field: ReturnType<typeof open>) =>
+        (field.ask(1, 'tools/call', TOKEN, 'stream').isSlow = true),
+    ],
+    ['has opened no stream', () => {}],
+  ])('of what a client that %s can get no more, nothing is kept', (_what, begin) => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const field = open();
+    begin(field);
+    const say = (count: number) => {
+      for (let progress = 0; progress < count; progress += 1) {
+        const params = { progressToken: 1, progress, message: `${progress}`.repeat(100_000) };
+        field.say({ method: 'notifications/progress', params });
+      }
+    };
+    say(10);
+    collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    say(300);
+    collectGarbage();
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(10 * 1024 * 1024);
   });
 
   // Rule face-7: When the process ends, each open request gets an error that says how, and the session is over.
