@@ -58,6 +58,8 @@ export interface SentResponse {
   readonly code: number | null;
 }
 
+/** If more bytes wait for a client, it is behind. */
+export const MAX_BUFFERED_BYTES = 256 * 1024;
 /** When a response that waits for its reply becomes an event stream, in ms: heartbeats keep it open in proxies, most of which wait a minute. */
 export const COMMIT_AFTER_MS = 5_000;
 

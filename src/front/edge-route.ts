@@ -9,6 +9,7 @@ import { readModernRequest, type EraPolicy } from '../edge/request/modern-reques
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
 import { throttledLog } from '../ops/throttled-log.ts';
+import { MAX_BUFFERED_BYTES } from '../edge/response-writer.ts';
 import { STOPPED_REPLY } from '../routes/pending-requests.ts';
 import type { PassThrough } from './passthrough/passthrough.ts';
 import { loggedTarget } from '../ops/tracing.ts';
@@ -24,8 +25,6 @@ import type { PublicServices } from '../routes/shared-services.ts';
 const ERA_WAIT_MS = 3_000;
 /** The same for `server/discover`, which finds that out as well, and says what is certain if that takes longer. */
 const DISCOVER_ERA_WAIT_MS = 100;
-/** How many bytes wait for a slow client before the gateway stops reading from the server. */
-const MAX_BUFFERED_BYTES = 256 * 1024;
 
 /** Connects the modern edge with what serves the requests of a route. */
 export function edgeRoute(

@@ -8,7 +8,7 @@ import { refuse as refuseHttp } from '../edge/response-writer.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
 import { statusOfLimit } from '../model/limited.ts';
 import type { Caller } from '../model/request.ts';
-import { parseJson } from '../protocol/json.ts';
+import { parseJson, parseMessage, type JsonValue } from '../protocol/json.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -90,12 +90,14 @@ export function registerLegacyFace(
         identity.untilRefused(raw, () => response.destroy()),
       );
       const caller = knownCaller(request, route, shared);
-      await serve(raw, responseTo(request, response), method, '', caller);
+      await serve(raw, responseTo(request, response), method, caller);
     },
   });
   return async (request, reply) => {
-    const body = bodyOf(request);
-    const initialize = readInitialize(body);
+    // The edge has read it before: it is JSON.
+    const json = textOf(request);
+    const value = parseMessage(json);
+    const initialize = readInitialize(value);
     if (!rights.passes(request, reply, false)) return;
     if (initialize === null && !(await passesLimits(route, request, reply, shared))) return;
     passed();
@@ -103,16 +105,15 @@ export function registerLegacyFace(
     response.once('close', openResponses.open());
     const { raw } = request;
     const caller = knownCaller(request, route, shared);
-    const json = body.toString('utf8');
     if (initialize === null) {
-      return inBackground(serve(raw, responseTo(request, response), 'POST', json, caller));
+      const posted = { json, value };
+      return inBackground(serve(raw, responseTo(request, response), posted, caller));
     }
-    const { kind, principalKey } = caller;
+    const { principal, principalKey } = caller;
     const limited = await limitOf(route, principalKey);
-    const isNamed = kind === 'verified' || kind === 'credentials';
     const opening = {
       server,
-      owner: { principal: isNamed ? principalKey : null, principalKey },
+      owner: { principal: principal === null ? null : principalKey, principalKey },
       refusal: route.calls.isStopping ? STOPPED : limited,
       headersOf: (key: string) => ({ [SESSION_HEADER]: ids.seal(key, caller) }),
     };
@@ -121,7 +122,7 @@ export function registerLegacyFace(
     // The session that the client had so far ends once it has another one.
     const endFormer = (isOpen: boolean) =>
       isOpen && raw.headers[SESSION_HEADER] !== undefined
-        ? serve(raw, new Reply(), 'DELETE', '', caller)
+        ? serve(raw, new Reply(), 'DELETE', caller)
         : undefined;
     inBackground(opened.then(endFormer));
   };
@@ -138,8 +139,8 @@ async function limitOf({ admission }: Route, principalKey: string): Promise<Open
   return { httpStatus: statusOfLimit(limit) === 503 ? 503 : 200, failure, retryAfterMs };
 }
 
-function bodyOf({ body }: FastifyRequest): Buffer {
-  return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+function textOf({ body }: FastifyRequest): string {
+  return Buffer.isBuffer(body) ? body.toString('utf8') : '';
 }
 
 /** Creates what serves a request for a session, here or at the process that has it. */
@@ -153,8 +154,7 @@ function createServing(
   return async (
     { headers }: IncomingMessage,
     response: StreamResponse,
-    verb: LegacyRequest['verb'],
-    body: string,
+    asked: 'GET' | 'DELETE' | { readonly json: string; readonly value: JsonValue },
     caller: Caller,
   ): Promise<void> => {
     const sealed = headers[SESSION_HEADER];
@@ -164,15 +164,16 @@ function createServing(
     const session = ids.open(sealed, caller);
     // Another principal learns nothing of it.
     if (session === null) return refuse(response, 404, NO_SESSION);
+    const [verb, posted] = typeof asked === 'string' ? [asked, null] : (['POST', asked] as const);
     const request: LegacyRequest = {
-      ...{ verb, route: id, key: session.key, body },
+      ...{ verb, route: id, key: session.key, body: posted?.json ?? '' },
       accept: headers.accept ?? null,
-      version: textOf(headers['mcp-protocol-version']),
-      lastEventId: textOf(headers['last-event-id']),
+      version: valueOf(headers['mcp-protocol-version']),
+      lastEventId: valueOf(headers['last-event-id']),
     };
     const { owner } = session;
     if (owner.instance === replica.owner.instance) {
-      return serveInSession(sessions, request, response);
+      return serveInSession(sessions, request, response, posted?.value);
     }
     const relay = replica.relayOf(id);
     if (relay !== null) return serveElsewhere(relay, owner, request, response);
@@ -181,7 +182,7 @@ function createServing(
   };
 }
 
-function textOf(header: string | string[] | undefined): string | null {
+function valueOf(header: string | string[] | undefined): string | null {
   return typeof header === 'string' && header !== '' ? header : null;
 }
 

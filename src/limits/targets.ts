@@ -3,7 +3,13 @@
  * another way than the gateway is not one that can be decided on, and is refused.
  */
 import type { Caller } from '../model/request.ts';
-import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import {
+  caseless,
+  isJsonObject,
+  objectMember,
+  type JsonObject,
+  type JsonValue,
+} from '../protocol/json.ts';
 import { mayCall, type Rights, type TargetKind, type Verdict } from './rights.ts';
 
 export interface Target {
@@ -123,15 +129,10 @@ function doubleOf(object: JsonObject, members: readonly string[]): string | null
   const found = Object.keys(object).find((key) =>
     members.some(
       (member) =>
-        key !== member && key.length === member.length && sameCase(key) === sameCase(member),
+        key !== member && key.length === member.length && caseless(key) === caseless(member),
     ),
   );
   return found === undefined ? null : `the member ${JSON.stringify(found)} is not allowed`;
-}
-
-/** Each of the two has one spelling of letters that the other keeps apart, such as those for "s" and "k". */
-function sameCase(text: string): string {
-  return text.toUpperCase().toLowerCase();
 }
 
 /** Why a caller may not send a message. */

@@ -3,7 +3,7 @@
  * their own machine. Three messages are concerned: what the client declares is cut out, its notices are not passed on, and the
  * server, which can ask all the same, is answered as by a client that has none.
  */
-import { endOfString, type JsonValue } from './json.ts';
+import { caseless, endOfString, endOfValue, skipSpace, type JsonValue } from './json.ts';
 import { ErrorCode } from './json-rpc.ts';
 
 /** The notice of a client after which a server asks again, whatever the client declared. */
@@ -52,7 +52,7 @@ interface Cut {
 function cutsOf(text: string, start: number, path: readonly string[]): Cut[] {
   const [name, ...further] = path;
   const members = membersAt(text, start);
-  const isNamed = (member: Member) => member.name.toUpperCase().toLowerCase() === name;
+  const isNamed = (member: Member) => caseless(member.name) === name;
   if (further.length > 0) {
     const inner = members.filter((member) => isNamed(member) && text[member.value] === '{');
     return inner.flatMap(({ value }) => cutsOf(text, value, further));
@@ -86,26 +86,4 @@ function membersAt(text: string, start: number): Member[] {
     if (text[at] === ',') at = skipSpace(text, at + 1);
   }
   return members;
-}
-
-/** Returns the index behind a value. */
-function endOfValue(text: string, start: number): number {
-  let [at, depth] = [start, 0];
-  for (; at < text.length; at += 1) {
-    const char = text[at]!;
-    if (char === '"') at = endOfString(text, at);
-    else if (char === '{' || char === '[') depth += 1;
-    else if (depth === 0) {
-      if (/[\s,}\]]/.test(char)) return at;
-    } else if (char === '}' || char === ']') depth -= 1;
-    const isWhole = depth === 0 && /["}\]]/.test(text[at] ?? '');
-    if (isWhole) return at + 1;
-  }
-  return at;
-}
-
-function skipSpace(text: string, from: number): number {
-  let at = from;
-  while (/\s/.test(text[at] ?? '')) at += 1;
-  return at;
 }

@@ -4,7 +4,14 @@
  * strings and their depth, so that an "id" inside of a result is not taken for that of the message. What does not decide
  * it certainly is `unknown`.
  */
-import { endOfString, parseMessage, type ExactNumber, type JsonValue } from './json.ts';
+import {
+  endOfString,
+  endOfValue,
+  parseMessage,
+  skipSpace,
+  type ExactNumber,
+  type JsonValue,
+} from './json.ts';
 
 export type CutMessage =
   | { readonly type: 'response'; readonly id: string | number | null }
@@ -26,7 +33,6 @@ const UNKNOWN: CutMessage = { type: 'unknown' };
 /** What all notifications of MCP begin with. Without it, the id may just be in what was cut out. */
 const NOTIFICATION = 'notifications/';
 const SPACE = /\s/;
-const AFTER_SCALAR = /[\s,}]/;
 const BEFORE_SCALAR = /[\s:]/;
 
 /**
@@ -87,53 +93,29 @@ function parsed(text: string): JsonValue | undefined {
 function readHead(head: string): { members: Members; isWhole: boolean } | null {
   const members: Members = new Map();
   const part = { members, isWhole: false };
-  let at = skip(head, 0);
+  let at = skipSpace(head, 0);
   if (head[at] !== '{') return null;
-  at = skip(head, at + 1);
+  at = skipSpace(head, at + 1);
   while (at < head.length && head[at] !== '}') {
     if (head[at] !== '"') return null;
     const nameEnd = endOfString(head, at) + 1;
-    const colon = skip(head, nameEnd);
+    const colon = skipSpace(head, nameEnd);
     if (colon >= head.length) return part;
     const name = parsed(head.slice(at, nameEnd));
     if (typeof name !== 'string' || head[colon] !== ':') return null;
-    const start = skip(head, colon + 1);
+    const start = skipSpace(head, colon + 1);
     if (start >= head.length) return part;
     const end = endOfValue(head, start);
     const isScalar = head[start] !== '{' && head[start] !== '[';
     const isCutOff = end >= head.length;
     add(members, name, !isScalar ? null : isCutOff ? undefined : head.slice(start, end));
-    at = skip(head, end);
+    at = skipSpace(head, end);
     if (at >= head.length || head[at] === '}') break;
     if (head[at] !== ',') return null;
-    at = skip(head, at + 1);
+    at = skipSpace(head, at + 1);
   }
   if (at >= head.length) return part;
-  return skip(head, at + 1) === head.length ? { members, isWhole: true } : null;
-}
-
-/** @returns the index after the value, or one that is not in the text if the value does not end in it */
-function endOfValue(text: string, start: number): number {
-  if (text[start] === '"') return endOfString(text, start) + 1;
-  let [at, depth] = [start, 0];
-  while (at < text.length) {
-    const char = text[at]!;
-    if (depth === 0 && AFTER_SCALAR.test(char)) return at;
-    if (char === '"') at = endOfString(text, at);
-    else if (char === '{' || char === '[') depth += 1;
-    else if (char === '}' || char === ']') {
-      depth -= 1;
-      if (depth === 0) return at + 1;
-    }
-    at += 1;
-  }
-  return at;
-}
-
-function skip(text: string, from: number): number {
-  let at = from;
-  while (at < text.length && SPACE.test(text[at]!)) at += 1;
-  return at;
+  return skipSpace(head, at + 1) === head.length ? { members, isWhole: true } : null;
 }
 
 /** Reads members from the end until the text does not go on. @returns `null` if it is not the end of an object */

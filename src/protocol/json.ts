@@ -303,6 +303,46 @@ export function endOfString(text: string, start: number): number {
   return end < 0 ? text.length : end;
 }
 
+const AFTER_SCALAR = /[\s,}]/;
+
+/**
+ * Finds the end of the value of a member.
+ * @returns the index after it, or one that is not in the text if the value does not end in it
+ */
+export function endOfValue(text: string, start: number): number {
+  if (text[start] === '"') return endOfString(text, start) + 1;
+  let [at, depth] = [start, 0];
+  while (at < text.length) {
+    const char = text[at]!;
+    if (depth === 0 && AFTER_SCALAR.test(char)) return at;
+    if (char === '"') at = endOfString(text, at);
+    else if (char === '{' || char === '[') depth += 1;
+    else if (char === '}' || char === ']') {
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    }
+    at += 1;
+  }
+  return at;
+}
+
+/** Finds the first character that is no space. @returns its index, or the length of the text if there is none */
+export function skipSpace(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && SPACE.test(text[at]!)) at += 1;
+  return at;
+}
+
+const SPACE = /\s/;
+
+/**
+ * Returns the spelling that a name has in common with all that differ in case only, as some decoders compare names. Each of the two
+ * changes has one spelling of letters that the other keeps apart, such as those for "s" and "k".
+ */
+export function caseless(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
 /** Tells whether an odd number of backslashes precedes a character. */
 function isEscaped(text: string, at: number): boolean {
   let first = at;

@@ -170,11 +170,8 @@ export function isSuccessor(
   event: RetryEvent,
 ): boolean {
   const { consumed } = state;
-  if (consumed === null) return isOfRound(state, event);
-  return (
-    event.round === consumed.round + 1 ||
-    (isOfRound(state, event) && event.round !== consumed.round)
-  );
+  if (consumed !== null && event.round === consumed.round + 1) return true;
+  return isOfRound(state, event) && event.round !== consumed?.round;
 }
 
 /**

@@ -3,7 +3,6 @@
  * transports, "Streamable HTTP"). A request can come from a client here, or from the process that its client is connected to.
  */
 import { readAccept } from '../../edge/http/header-fields.ts';
-import { readJsonBody } from '../../edge/request/body.ts';
 import { refusalBody, type Refusal } from '../../edge/response-writer.ts';
 import type { Failure } from '../../model/request.ts';
 import type { ChannelServer } from '../../model/channel.ts';
@@ -80,18 +79,21 @@ export async function openSession(
   return key !== null;
 }
 
-/** Reads the `initialize` of a client. @returns `null` if the body is something else */
-export function readInitialize(body: Buffer): ClientRequest | null {
-  const read = readJsonBody(body);
-  const message = read.type === 'json' ? readClientMessage(read.value) : null;
+/** Reads the `initialize` of a client. @returns `null` for anything else */
+export function readInitialize(value: JsonValue): ClientRequest | null {
+  const message = readClientMessage(value);
   return message?.type === 'request' && message.method === 'initialize' ? message : null;
 }
 
-/** Serves a request for a session of this process. Resolves when its response has begun. Never rejects. */
+/**
+ * Serves a request for a session of this process. Resolves when its response has begun. Never rejects.
+ * @param value of the body, if that was parsed before
+ */
 export async function serveInSession(
   sessions: LegacySessions,
   request: LegacyRequest,
   response: StreamResponse,
+  value?: JsonValue,
 ): Promise<void> {
   const { verb, key, route, version, lastEventId } = request;
   const session = sessions.find(key, route);
@@ -100,7 +102,9 @@ export async function serveInSession(
     const text = `Unsupported MCP-Protocol-Version: ${version.slice(0, 40)}`;
     return refuse(response, 400, text);
   }
-  if (verb === 'POST') return post(session, request, response);
+  if (verb === 'POST') {
+    return post(session, request, value ?? parseMessage(request.body), response);
+  }
   if (verb === 'DELETE') {
     sessions.end(key);
     response.head(200, {});
@@ -130,9 +134,10 @@ export const NO_SESSION =
 async function post(
   session: LegacySession,
   { body, accept }: LegacyRequest,
+  value: JsonValue,
   response: StreamResponse,
 ): Promise<void> {
-  const lines = messagesIn(parseMessage(body), body, session);
+  const lines = messagesIn(value, body, session);
   if (typeof lines === 'string') return refuse(response, 400, lines);
   const requests = lines.flatMap(({ message }) => (message.type === 'request' ? message : []));
   const repeated = requests.find(({ id }) => session.has(id));

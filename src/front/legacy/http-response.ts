@@ -1,9 +1,7 @@
 /** The response of Node.js to a legacy client. */
 import type { ServerResponse } from 'node:http';
+import { MAX_BUFFERED_BYTES } from '../../edge/response-writer.ts';
 import type { StreamResponse } from './event-stream.ts';
-
-/** If more bytes wait for a client, it is behind. */
-const MAX_BUFFERED_BYTES = 256 * 1024;
 
 export class HttpResponse implements StreamResponse {
   readonly #response: ServerResponse;

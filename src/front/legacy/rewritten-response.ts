@@ -1,16 +1,14 @@
 /** A response in which each message of the server is rewritten before the client gets it: what a list shows depends on its caller. */
+import type { RewriteMessage } from '../passthrough/rewriting.ts';
 import type { StreamResponse } from './event-stream.ts';
-
-/** @returns the JSON for the client, as one line */
-export type Rewrite = (json: string) => string;
 
 const DATA = /^(data: )(.+)$/m;
 
 export class RewrittenResponse implements StreamResponse {
   readonly #response: StreamResponse;
-  readonly #rewrite: Rewrite;
+  readonly #rewrite: RewriteMessage;
 
-  constructor(response: StreamResponse, rewrite: Rewrite) {
+  constructor(response: StreamResponse, rewrite: RewriteMessage) {
     this.#response = response;
     this.#rewrite = rewrite;
   }
