@@ -1,12 +1,15 @@
 /** Sessions of legacy clients with a server over stdio, behind several processes of the gateway: each request finds its own. */
-import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { EventReader, LegacyHttpClient } from '../../fixtures/clients/legacy-http.ts';
 import type { GatewayProcessOptions } from '../../fixtures/gateways/gateway-process.ts';
-import { redisServer, replica, roundRobin } from '../../fixtures/gateways/replica-testbed.ts';
-import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
+import { roundRobin } from '../../fixtures/gateways/replica-testbed.ts';
+import {
+  stdioGateways,
+  TWO_THROUGH_REDIS,
+  TWO_WORKERS,
+} from '../../fixtures/gateways/stdio-gateways.ts';
+import { isRunning, until } from '../../fixtures/process-ids.ts';
 
-const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 /** Any worker can take a connection. */
 const NEW_CONNECTION = { connection: 'close' };
 
@@ -15,32 +18,15 @@ async function gateways(
   options: Partial<GatewayProcessOptions>,
   route: object = {},
 ) {
-  const pids = await pidFile();
-  const upstream = { command: process.execPath, args: [SERVER], env: { PIDS: pids.path } };
-  const start = () => replica({ url: '' }, { ...options, route: { upstream, ...route } });
-  const started = await Promise.all(Array.from({ length: count }, start));
-  const { origin } = count === 1 ? { origin: null } : await originOf(started);
-  const url = origin === null ? started[0]!.url : `${origin}/mcp`;
+  const { pids, started } = await stdioGateways(count, options, route);
+  const { url } = count === 1 ? started[0]! : await roundRobin(started);
   return { pids, started, url };
 }
 
-async function originOf(started: Awaited<ReturnType<typeof replica>>[]) {
-  const front = await roundRobin(started);
-  return { origin: new URL(front.url).origin };
-}
-
 describe.each([
-  ['two workers', 1, async () => ({ relay: false, config: { workers: 2 } }), []],
+  TWO_WORKERS,
   ['three replicas that relay to each other', 3, async () => ({ relay: true }), []],
-  [
-    'two replicas that relay through Redis',
-    2,
-    async () => {
-      const { url: redis } = await redisServer();
-      return { redis, relay: false, config: { relay: { via: 'redis' } } };
-    },
-    ['redis'],
-  ],
+  TWO_THROUGH_REDIS,
 ] as const)('%s', { timeout: 90_000 }, (_name, count, options, tags) => {
   // Rule face-24: With several workers, or replicas with a relay, a session is reached through any of them: requests, questions and
   // their answers, streams that are opened and resumed, and its end. No session is opened that the client has not asked for.

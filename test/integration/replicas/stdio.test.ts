@@ -1,12 +1,14 @@
 /** Servers over stdio behind several processes of the gateway: the process of a caller is found, and none is left. */
-import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import type { GatewayProcessOptions } from '../../fixtures/gateways/gateway-process.ts';
-import { answersOf, redisServer, replica, text } from '../../fixtures/gateways/replica-testbed.ts';
-import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
-
-const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
+import { answersOf, text } from '../../fixtures/gateways/replica-testbed.ts';
+import {
+  stdioGateways,
+  TWO_THROUGH_REDIS,
+  TWO_WORKERS,
+} from '../../fixtures/gateways/stdio-gateways.ts';
+import { isRunning, until } from '../../fixtures/process-ids.ts';
 
 /** Any worker can take a connection. */
 const as = (name: string) => ({
@@ -14,10 +16,7 @@ const as = (name: string) => ({
 });
 
 async function gateways(count: number, options: Partial<GatewayProcessOptions>) {
-  const pids = await pidFile();
-  const upstream = { command: process.execPath, args: [SERVER], env: { PIDS: pids.path } };
-  const start = () => replica({ url: '' }, { ...options, route: { upstream } });
-  const started = await Promise.all(Array.from({ length: count }, start));
+  const { pids, started } = await stdioGateways(count, options);
   let turn = 0;
   const call = (caller: string, tool: string, more: object = {}) => {
     turn += 1;
@@ -26,34 +25,27 @@ async function gateways(count: number, options: Partial<GatewayProcessOptions>) 
   return { pids, started, call };
 }
 
-describe.each([
-  ['two workers', 1, async () => ({ relay: false, config: { workers: 2 } }), []],
-  [
-    'two replicas that relay through Redis',
-    2,
-    async () => {
-      const { url: redis } = await redisServer();
-      return { redis, relay: false, config: { relay: { via: 'redis' } } };
-    },
-    ['redis'],
-  ],
-] as const)('%s', { timeout: 90_000 }, (_name, count, options, tags) => {
-  // Rule stdio-8: With several workers, or replicas with Redis and a relay, a caller has one process of the server,
-  // whichever of them its calls and retries reach. No process is left when they have ended.
-  test('find the process of a caller, and leave none', { tags: [...tags] }, async () => {
-    const { pids, started, call } = await gateways(count, await options());
-    for (const caller of ['ada', 'bob']) {
-      const own = [];
-      for (let at = 0; at < 4; at += 1) own.push(text(await call(caller, 'pid')));
-      expect(new Set(own).size).toBe(1);
-      const asked = await call(caller, 'ask');
-      expect(text(await call(caller, 'ask', answersOf(asked, caller)))).toBe(caller);
-      expect(text(await call(caller, 'pid'))).toBe(own[0]);
-    }
-    const running = (await pids.all()).filter(isRunning);
-    expect(running).toHaveLength(2);
-    await Promise.all(started.map((gateway) => gateway.drain()));
-    await until(() => !running.some(isRunning));
-    expect((await pids.all()).filter(isRunning)).toEqual([]);
-  });
-});
+describe.each([TWO_WORKERS, TWO_THROUGH_REDIS])(
+  '%s',
+  { timeout: 90_000 },
+  (_name, count, options, tags) => {
+    // Rule stdio-8: With several workers, or replicas with Redis and a relay, a caller has one process of the server,
+    // whichever of them its calls and retries reach. No process is left when they have ended.
+    test('find the process of a caller, and leave none', { tags: [...tags] }, async () => {
+      const { pids, started, call } = await gateways(count, await options());
+      for (const caller of ['ada', 'bob']) {
+        const own = [];
+        for (let at = 0; at < 4; at += 1) own.push(text(await call(caller, 'pid')));
+        expect(new Set(own).size).toBe(1);
+        const asked = await call(caller, 'ask');
+        expect(text(await call(caller, 'ask', answersOf(asked, caller)))).toBe(caller);
+        expect(text(await call(caller, 'pid'))).toBe(own[0]);
+      }
+      const running = (await pids.all()).filter(isRunning);
+      expect(running).toHaveLength(2);
+      await Promise.all(started.map((gateway) => gateway.drain()));
+      await until(() => !running.some(isRunning));
+      expect((await pids.all()).filter(isRunning)).toEqual([]);
+    });
+  },
+);
