@@ -83,6 +83,8 @@ export function registerLegacyFace(
       if (method !== 'GET' && method !== 'DELETE') {
         return refuseHttp(response, 405, `${method} is not a method of this path`, ALLOWED);
       }
+      // As for a POST.
+      if (response.destroyed) return;
       passed();
       // What goes on for a caller ends with its token.
       response.once(
@@ -100,8 +102,10 @@ export function registerLegacyFace(
     const initialize = readInitialize(value);
     if (!rights.passes(request, reply, false)) return;
     if (initialize === null && !(await passesLimits(route, request, reply, shared))) return;
-    passed();
     const { raw: response } = reply.hijack();
+    // The client may have left during the checks, and `close` is emitted only once.
+    if (response.destroyed) return;
+    passed();
     response.once('close', openResponses.open());
     const { raw } = request;
     const caller = knownCaller(request, route, shared);

@@ -70,9 +70,7 @@ export async function openSession(
     refuseWith(response, { ...refused, mayHaveActed: 'no' }, headers);
     return false;
   }
-  const left = new AbortController();
-  response.watch({ caughtUp: () => {}, closed: () => left.abort() });
-  const { line, key } = await sessions.open(server, owner, asLine(json), message, left.signal);
+  const { line, key } = await sessions.open(server, owner, asLine(json), message, response);
   const headers = key === null ? {} : headersOf(key);
   response.head(200, { 'content-type': 'application/json', ...headers });
   response.end(line);

@@ -13,6 +13,7 @@ import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure
 import type { Log } from '../../ops/log.ts';
 import { isJsonObject, objectMember } from '../../protocol/json.ts';
 import { errorLine, type ClientRequest } from './envelope.ts';
+import type { StreamResponse } from './event-stream.ts';
 import { Reply } from './reply.ts';
 import { LegacySession } from './session.ts';
 
@@ -72,14 +73,14 @@ export class LegacySessions {
   /**
    * Opens a session. Never rejects.
    * @param line the `initialize` of the client
-   * @param left tells that its client has left
+   * @param client whether it is there still
    */
   async open(
     server: ChannelServer,
     owner: SessionOwner,
     line: string,
     message: ClientRequest,
-    left: Pick<AbortSignal, 'aborted'>,
+    client: Pick<StreamResponse, 'isOpen'>,
   ): Promise<Opened> {
     const entry = this.#create(server, owner);
     const { session } = entry;
@@ -93,7 +94,7 @@ export class LegacySessions {
       const text = await reply.within(server.initializeTimeoutMs, this.#options.clock);
       if (text === null) throw NO_RESPONSE;
       const revision = revisionIn(text);
-      const isOpen = revision !== null && !session.isOver && !left.aborted;
+      const isOpen = revision !== null && !session.isOver && client.isOpen;
       if (isOpen) this.#opened(entry, revision);
       else inBackground(this.#end(entry));
       return { line: text, key: isOpen ? entry.key : null };

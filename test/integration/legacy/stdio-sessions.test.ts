@@ -206,6 +206,24 @@ describe('a session of a legacy client', () => {
     expect(await attached.text('pid')).toBe(pids[1]);
   });
 
+  // Rule face-21.
+  test('is not kept for a client that leaves before it is open', async () => {
+    const { url, gateway, running } = await front();
+    const leaving = new AbortController();
+    const opening = fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(initializeOf()),
+      signal: leaving.signal,
+    });
+    await gateway.log.saw('route.legacy_client');
+    leaving.abort();
+    await expect(opening).rejects.toThrow();
+    await gateway.log.saw('process.ended', 2);
+    expect(await running()).toEqual([]);
+    expect(gateway.log.named('legacy_session.opened')).toEqual([]);
+  });
+
   // Rule face-22: Where no process is free, the session ends that no response is open for, the longest idle first, then one with a
   // GET only. One that serves a request never ends for another.
   test('gives way to a new one if nothing of it is open', async () => {
