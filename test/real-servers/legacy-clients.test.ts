@@ -131,13 +131,13 @@ const SERVERS = [
 describe.each(CLIENTS)('a client of the $name', (client) => {
   const tags = [...client.tags];
 
-  test('has the same session with server-everything', { tags, timeout: 240_000 }, () =>
+  test('has the same session with server-everything', { tags, timeout: 600_000 }, () =>
     plays(client, async () => ({ server: EVERYTHING_STDIO, script: EVERYTHING })),
   );
 
   for (const server of SERVERS) {
     const all = [...tags, ...server.tags, 'long' as const];
-    test(`has the same session with ${server.name}`, { tags: all, timeout: 240_000 }, () =>
+    test(`has the same session with ${server.name}`, { tags: all, timeout: 600_000 }, () =>
       plays(client, server.stage),
     );
   }

@@ -136,6 +136,12 @@ export const NEEDS: readonly Need[] = [
     isThere: runs('go', 'version'),
   },
   {
+    tag: 'rust-toolchain',
+    what: 'Rust',
+    howToGet: 'install Rust 1.88 with cargo',
+    isThere: runs('cargo', '--version'),
+  },
+  {
     tag: 'promtool',
     what: 'promtool',
     howToGet:
