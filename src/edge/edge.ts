@@ -28,6 +28,7 @@ import type { EdgeOptions, EdgeRoute } from './options.ts';
 import { headerMismatch, refused, type ModernRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
 import { readBody, refuseBody, UNIDENTIFIED, UnreadBodyError } from './request/body.ts';
+import { MODERN_REVISION } from '../protocol/meta.ts';
 import { endSpan, startSpan } from './request-span.ts';
 
 /**
@@ -157,7 +158,10 @@ export class ModernEndpoint {
         return true;
       case 'request': {
         const origin = originOf(read.request.forwardedMeta, caller.headers);
-        const span = tracer === null ? null : startSpan(tracer, route.id, read.request, origin);
+        const span =
+          tracer === null
+            ? null
+            : startSpan(tracer, route.id, read.request, MODERN_REVISION, origin);
         const served = toEdgeRequest(read.request, caller, span?.context ?? origin.parent, span);
         const { rawHeaders } = request;
         const responded = this.#respond(rawHeaders, response, read.request, served, passThrough);

@@ -8,17 +8,26 @@ import {
   type Span,
   type Tracer,
 } from '../ops/tracing.ts';
-import { MODERN_REVISION } from '../protocol/meta.ts';
-import type { ModernRequest } from './request/message.ts';
+import type { ClientRequestId } from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json.ts';
 
+/** A request that a span tells of. */
+export interface SpannedRequest {
+  readonly id: ClientRequestId;
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+/** @param revision as far as the request says it */
 export function startSpan(
   tracer: Tracer,
   route: string,
-  { id, method, params }: ModernRequest,
+  { id, method, params }: SpannedRequest,
+  revision: string | null,
   origin: Pick<EntrySpanOptions, 'parent' | 'link'>,
 ): Span {
   const operation = mcpOperation('server', method, loggedTarget(method, params), {
-    'mcp.protocol.version': MODERN_REVISION,
+    ...(revision !== null && { 'mcp.protocol.version': revision }),
     'jsonrpc.request.id': String(id),
     'network.transport': 'tcp',
     'network.protocol.name': 'http',

@@ -265,11 +265,16 @@ export function sendRefusal(
   refusal: Refusal,
   headers: Readonly<Record<string, string>> = {},
 ): void {
-  refusals.set(response, refusal.error.message);
+  noteRefusal(response, refusal.error.message);
   sendJson(response, refusal.httpStatus, refusalBody(refusal), { ...refusal.headers, ...headers });
 }
 
 const refusals = new WeakMap<ServerResponse, string>();
+
+/** Has the log tell why a request was refused. */
+export function noteRefusal(response: ServerResponse, problem: string): void {
+  refusals.set(response, problem);
+}
 
 /** Tells why a request was refused, for the log. @returns `undefined` if it was not */
 export function refusalReason(response: ServerResponse): string | undefined {

@@ -4,11 +4,20 @@ import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
 import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
 import { once } from '../lib/once.ts';
+import { startSpan } from '../edge/request-span.ts';
 import { refuse as refuseHttp } from '../edge/response-writer.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
 import { statusOfLimit } from '../model/limited.ts';
 import type { Caller } from '../model/request.ts';
-import { parseJson, parseMessage, type JsonValue } from '../protocol/json.ts';
+import { originOf } from '../ops/tracing.ts';
+import { clientRequestId } from '../protocol/ids.ts';
+import {
+  isJsonObject,
+  objectMember,
+  parseJson,
+  parseMessage,
+  type JsonValue,
+} from '../protocol/json.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -23,6 +32,7 @@ import {
   type LegacyRequest,
   type OpeningRefusal,
 } from './legacy/endpoint.ts';
+import { readClientMessage } from './legacy/envelope.ts';
 import type { StreamResponse } from './legacy/event-stream.ts';
 import { serveElsewhere } from './legacy/hop.ts';
 import { HttpResponse } from './legacy/http-response.ts';
@@ -108,6 +118,7 @@ export function registerLegacyFace(
     passed();
     response.once('close', openResponses.open());
     const { raw } = request;
+    traceRequest(route, shared, raw, value, response);
     const caller = knownCaller(request, route, shared);
     if (initialize === null) {
       const posted = { json, value };
@@ -130,6 +141,24 @@ export function registerLegacyFace(
         : undefined;
     inBackground(opened.then(endFormer));
   };
+}
+
+/** Has a span tell of a request, for as long as its response is open: what is in that passes unread. */
+function traceRequest(
+  { config }: Route,
+  { tracer }: PublicServices,
+  { headers }: IncomingMessage,
+  value: JsonValue,
+  response: ServerResponse,
+): void {
+  const message = readClientMessage(value);
+  if (tracer === null || message?.type !== 'request') return;
+  const params = (isJsonObject(value) && objectMember(value, 'params')) || {};
+  const request = { id: clientRequestId(message.id), method: message.method, params };
+  const origin = originOf(objectMember(params, '_meta') ?? {}, headers);
+  const revision = valueOf(headers['mcp-protocol-version']);
+  const span = startSpan(tracer, config.id, request, revision, origin);
+  response.once('close', () => span.end(null));
 }
 
 const STOPPED = { httpStatus: 503, failure: STOPPING, retryAfterMs: STOPPING_WAIT_MS } as const;

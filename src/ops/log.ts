@@ -164,10 +164,13 @@ export const EVENTS = {
   'process.wrote': info<
     OfRoute & { session: string; stream: 'stdout' | 'stderr'; line: string; dropped: number }
   >(),
-  /** `reason`: why anonymous callers are not the local user. */
   /** Sessions of legacy clients in front of a server over stdio. */
   'legacy_session.opened': debug<OfRoute & { session: string; revision: string }>(),
   'legacy_session.ended': debug<OfRoute & { session: string }>(),
+  /** `requests`: how many since the last line. */
+  'legacy_session.refused': warn<OfRoute & { problem: string; requests: number }>(
+    'a legacy client got no session of a server over stdio: its initialize got an error. Logged at most once a minute',
+  ),
   /** `what`: names no content. */
   'legacy_session.lost': debug<OfRoute & { session: string; what: string }>(
     'no client could get this message of the server',

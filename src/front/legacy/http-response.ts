@@ -1,6 +1,7 @@
 /** The response of Node.js to a legacy client. */
 import type { ServerResponse } from 'node:http';
-import { MAX_BUFFERED_BYTES } from '../../edge/response-writer.ts';
+import { MAX_BUFFERED_BYTES, noteRefusal } from '../../edge/response-writer.ts';
+import { objectMember, parseJson, isJsonObject } from '../../protocol/json.ts';
 import type { StreamResponse } from './event-stream.ts';
 
 export class HttpResponse implements StreamResponse {
@@ -25,12 +26,20 @@ export class HttpResponse implements StreamResponse {
   }
 
   end(text?: string): void {
-    if (text === undefined) this.#response.end();
-    else this.#response.end(text);
+    if (text === undefined) return void this.#response.end();
+    if (this.#response.statusCode >= 400) noteRefusal(this.#response, problemOf(text));
+    this.#response.end(text);
   }
 
   watch(listener: { caughtUp(): void; closed(): void }): void {
     this.#response.on('drain', () => listener.caughtUp());
     this.#response.on('close', () => listener.closed());
   }
+}
+
+/** Returns the message of a JSON-RPC error. */
+function problemOf(json: string): string {
+  const response = parseJson(json);
+  const error = isJsonObject(response) ? objectMember(response, 'error') : undefined;
+  return String(error?.['message'] ?? '');
 }

@@ -9,8 +9,11 @@ import type {
   ChannelUse,
   PermittedChannel,
 } from '../../model/channel.ts';
+import { RateLimit } from '../../limits/rates.ts';
+import { secondsOf } from '../../model/limited.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { Log } from '../../ops/log.ts';
+import { throttledLog } from '../../ops/throttled-log.ts';
 import { isJsonObject, objectMember } from '../../protocol/json.ts';
 import { errorLine, type ClientRequest } from './envelope.ts';
 import type { StreamResponse } from './event-stream.ts';
@@ -53,15 +56,24 @@ interface Entry {
 
 /** One framework opens a session for each call, and some clients leave theirs behind. */
 const MAX_PER_PRINCIPAL = 16;
+/** A client that begins anew whenever something fails would keep the machine busy with starts. */
+const MAX_OPENINGS = { requests: 300, windowMs: 60_000 };
 
 export class LegacySessions {
   readonly #options: LegacySessionsOptions;
   /** Used last, last. */
   readonly #entries = new Map<string, Entry>();
   readonly #ending = new Set<Promise<void>>();
+  /** By principal. */
+  readonly #openings = new RateLimit(MAX_OPENINGS, 'legacy-sessions', null);
+  readonly #refused: (refused: { readonly route: string; readonly problem: string }) => void;
 
   constructor(options: LegacySessionsOptions) {
     this.#options = options;
+    const { clock, log } = options;
+    this.#refused = throttledLog(clock, (latest, requests) =>
+      log.event('legacy_session.refused', { ...latest, requests }),
+    );
   }
 
   /** @returns `null` if this process has no such session on this route */
@@ -85,7 +97,7 @@ export class LegacySessions {
     const entry = this.#create(server, owner);
     const { session } = entry;
     try {
-      this.#makeRoom(owner);
+      await this.#admit(owner);
       const named = { ...owner, name: entry.name };
       entry.channel = await server.open(named, session, () => inBackground(this.#end(entry)));
       session.connect(entry.channel);
@@ -100,6 +112,7 @@ export class LegacySessions {
       return { line: text, key: isOpen ? entry.key : null };
     } catch (error) {
       const { message: problem } = asUpstreamFailure(error, false);
+      this.#refused({ route: server.route, problem });
       inBackground(this.#end(entry));
       return { line: errorLine(message.id, problem), key: null };
     }
@@ -154,9 +167,14 @@ export class LegacySessions {
     return entry;
   }
 
-  /** Ends the longest idle session of a principal that has too many. @throws UpstreamFailure if none is idle */
-  #makeRoom({ principal }: SessionOwner): void {
+  /**
+   * Ends the longest idle session of a principal that has too many.
+   * @throws UpstreamFailure if none is idle, or it opens them too fast
+   */
+  async #admit({ principal }: SessionOwner): Promise<void> {
     if (principal === null) return;
+    const waitMs = await this.#openings.take(principal);
+    if (waitMs > 0) throw tooFast(waitMs);
     const own = [...this.#entries.values()].filter((each) => each.owner.principal === principal);
     if (own.length < MAX_PER_PRINCIPAL) return;
     const victim = own.find(({ use }) => use === 'none') ?? own.find(({ use }) => use === 'stream');
@@ -215,6 +233,12 @@ const NO_RESPONSE = new UpstreamFailure(
   'the server did not respond to initialize in time',
   { mayHaveActed: false },
 );
+const tooFast = (waitMs: number) =>
+  new UpstreamFailure(
+    'upstream_busy',
+    `this caller has opened ${MAX_OPENINGS.requests} sessions within a minute; the next one is allowed in ${secondsOf(waitMs)} s`,
+    { mayHaveActed: false },
+  );
 const TOO_MANY = new UpstreamFailure(
   'upstream_busy',
   `this caller has ${MAX_PER_PRINCIPAL} sessions, all of them in use`,

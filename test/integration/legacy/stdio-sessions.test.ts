@@ -129,6 +129,27 @@ describe('a session of a legacy client', () => {
     expect((await client.post(client.callOf('pid'), differs)).status).toBe(200);
   });
 
+  // Rule face-28: A request of a legacy client that is refused is logged at `debug`, with the reason. An `initialize` that gets an
+  // error is a warning, at most once a minute.
+  test('is missed in the log, with the reason', async () => {
+    const { url, gateway } = await front({ sessions: { max: 1, queue: { waitMs: 500 } } });
+    const busy = await LegacyHttpClient.open(url);
+    const waiting = new EventReader(await busy.send(busy.callOf('wait'), ON_A_STREAM));
+    const headers = { 'mcp-session-id': 'unknown' };
+    await new LegacyHttpClient(url, headers).post({ jsonrpc: '2.0', id: 1, method: 'ping' });
+    await gateway.log.saw('edge.invalid_request');
+    const [refused] = gateway.log.named('edge.invalid_request');
+    expect(refused).toMatchObject({ status: 404, problem: expect.stringContaining('no session') });
+    for (let i = 0; i < 2; i += 1) {
+      const { status, body } = await new LegacyHttpClient(url).initialize();
+      expect([status, body.error.message]).toEqual([200, expect.stringContaining('sessions.max')]);
+    }
+    expect(gateway.log.named('legacy_session.refused')).toEqual([
+      { route: 'mcp', requests: 1, problem: expect.stringContaining('sessions.max') },
+    ]);
+    waiting.leave();
+  });
+
   // Rule face-18: The id of a request that is open cannot be used again: 400. A batch is served where the session agreed on
   // 2025-03-26, and gets 400 elsewhere.
   test('takes no id twice, and batches at the one revision that has them', async () => {

@@ -1,6 +1,8 @@
 /** What the gateway exports of a request to an OpenTelemetry collector: real processes, OTLP over HTTP. */
 import { expect, test } from 'vitest';
+import { LegacyHttpClient } from '../../fixtures/clients/legacy-http.ts';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { stdioGateways } from '../../fixtures/gateways/stdio-gateways.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
 import { collectorFor } from '../../fixtures/servers/trace-collector.ts';
 import {
@@ -174,4 +176,28 @@ test('without an endpoint the log still names the trace', async () => {
   expect(await gateway.saw('call.ended')).toMatchObject([{ trace: TRACE_1 }]);
   const upstream = legacy.received.find(({ method }) => method === 'tools/call');
   expect(upstream?.body.params._meta).toMatchObject({ traceparent });
+});
+
+// Rule traces-8: A request of a legacy client in front of a server over stdio is a server span, from its POST to the end of its
+// response. What it carries passes unread: the span says nothing of the outcome, and the `_meta` of the client goes on unchanged.
+test('a request of a legacy client in front of a server over stdio is a span', async () => {
+  const { collector, env } = await collectorFor();
+  const { started } = await stdioGateways(1, { env, relay: false });
+  const [gateway] = started;
+  const client = await LegacyHttpClient.open(gateway!.url);
+  const { params, ...call } = client.callOf('pid');
+  const traceparent = `00-${TRACE_1}-${PARENT_1}-01`;
+  const headers = { 'mcp-protocol-version': '2025-11-25' };
+  await client.post({ ...call, params: { ...params, _meta: { traceparent } } }, headers);
+  await client.delete();
+  await gateway!.drain();
+  const span = collector.one('SERVER', 'tools/call pid');
+  expect(span).toMatchObject({
+    ...{ traceId: TRACE_1, parentSpanId: PARENT_1, status: 'UNSET' },
+    attributes: { 'gen_ai.tool.name': 'pid', 'mcp.protocol.version': '2025-11-25' },
+  });
+  expect(span.attributes).not.toHaveProperty('mcp.session.id');
+  expect(collector.one('SERVER', 'initialize').attributes).not.toHaveProperty(
+    'mcp.protocol.version',
+  );
 });

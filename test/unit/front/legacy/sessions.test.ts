@@ -1,0 +1,45 @@
+/** How many sessions a legacy client can open. */
+import { expect, test } from 'vitest';
+import { readInitialize } from '../../../../src/front/legacy/endpoint.ts';
+import { LegacySessions } from '../../../../src/front/legacy/sessions.ts';
+import { ByteBudget } from '../../../../src/lib/byte-budget.ts';
+import type { ChannelServer } from '../../../../src/model/channel.ts';
+import { parseMessage } from '../../../../src/protocol/json.ts';
+import { readMessage } from '../../../../src/protocol/json-rpc.ts';
+import { initializeOf } from '../../../fixtures/clients/legacy-http.ts';
+import { RecordedLog } from '../../../fixtures/gateways/gateway.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+/** A server whose processes answer at once. */
+function instantServer(): ChannelServer {
+  return {
+    ...{ route: 'default', idleTimeoutMs: 60_000, initializeTimeoutMs: 1_000, learnsRoots: true },
+    open: async (_owner, listener) => ({
+      send: async () => {
+        const reply = { jsonrpc: '2.0', id: 'init', result: { protocolVersion: '2025-11-25' } };
+        listener.messages([readMessage(reply)], JSON.stringify(reply));
+      },
+      ...{ pause: () => {}, resume: () => {}, end: async () => {}, use: () => {} },
+    }),
+  };
+}
+
+// Rule face-29: A principal can open 300 sessions within a minute. More get an error that says when the next one is allowed: a
+// client that begins anew whenever something fails would keep the machine busy with starts.
+test('a principal that opens sessions too fast gets an error, and others do not', async () => {
+  const clock = new ManualClock();
+  const log = new RecordedLog();
+  const budget = new ByteBudget(() => 1_000_000);
+  const sessions = new LegacySessions({ clock, log, budget, keepAliveMs: () => 15_000 });
+  const server = instantServer();
+  const message = readInitialize(parseMessage(JSON.stringify(initializeOf())))!;
+  const open = (principal: string) =>
+    sessions.open(server, { principal, principalKey: principal }, '{}', message, { isOpen: true });
+  for (let i = 0; i < 300; i += 1) expect((await open('ada')).key).not.toBeNull();
+  const { key, line } = await open('ada');
+  expect(key).toBeNull();
+  expect(JSON.parse(line).error.message).toMatch(/300 sessions within a minute.*allowed in \d+ s/);
+  expect((await open('eve')).key).not.toBeNull();
+  expect(log.named('legacy_session.refused')).toHaveLength(1);
+  await sessions.close();
+});
