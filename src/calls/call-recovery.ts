@@ -24,7 +24,7 @@ import {
   dropCall,
   isResumable,
   isRetryOfLostCall,
-  needsUrlVisits,
+  isSuspended,
   reattachCall,
   replayCall,
 } from './call/lifecycle.ts';
@@ -196,7 +196,7 @@ export class CallRecovery {
     const { continuation } = pointer;
     if (continuation === undefined) return null;
     const mayReattach = this.#services.reattach && isResumable(continuation);
-    const mayReplay = continuation.replay !== null || needsUrlVisits(continuation);
+    const mayReplay = continuation.replay !== null || isSuspended(continuation);
     if (!mayReattach && !(mayReplay && !(await owner.mayLive()))) return null;
     let resumption: Resumption | null = null;
     while (resumption === null) {

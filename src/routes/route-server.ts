@@ -92,7 +92,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
 
 /** Opens processes for legacy clients, in the limits of the route. */
 function channelsOf(
-  { id: route, sessions, upstream: { headersTimeoutMs, process } }: RouteConfig,
+  { id: route, sessions, upstream: { headersTimeoutMs, roots } }: RouteConfig,
   stdio: StdioUpstream,
   pool: SessionPool,
 ): ChannelServer {
@@ -100,7 +100,7 @@ function channelsOf(
     route,
     idleTimeoutMs: sessions.idleTimeoutMs,
     initializeTimeoutMs: headersTimeoutMs,
-    learnsRoots: process?.roots === 'caller',
+    learnsRoots: roots === 'caller',
     open: async ({ name, principal, principalKey }, listener, end) => {
       const permit = await pool.takePermit(principal);
       try {
@@ -185,7 +185,7 @@ interface CreatedServer {
 }
 
 function createLegacyServer(
-  { id: route, upstream: config }: RouteConfig,
+  { id: route, sessions, upstream: config }: RouteConfig,
   { clock, log: ofProcess, hasSiblings, writes, messageBudget }: SharedServices,
   fromRoute: FromRoute,
 ): CreatedServer {
@@ -194,6 +194,8 @@ function createLegacyServer(
   const options = {
     gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
     ...fromRoute,
+    // In a session that all callers share, one would choose for the others.
+    learnsRoots: config.roots === 'caller' && sessions.scope !== 'shared',
     holdBytes: () => messageBudget.open(route),
     log,
   };

@@ -70,6 +70,8 @@ export interface ServerOptions
     Pick<HttpClientOptions, 'headersTimeoutMs' | 'maxEventBytes' | 'holdBytes'>,
     Pick<IncomingOptions, 'onChange' | 'log'> {
   readonly pingIntervalMs: number;
+  /** Whether the server learns the roots of its callers. */
+  readonly learnsRoots?: boolean;
   /** The `clientInfo` for clients that gave none. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called with what the server says of itself to the gateway, which has no credentials of a caller. */

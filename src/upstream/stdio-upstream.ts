@@ -57,6 +57,7 @@ export class StdioUpstream implements LegacyServer {
   readonly #clock: Clock;
   readonly #delays: StartDelays;
   readonly #asking = new AskingStyleDetector();
+  readonly #roots = { isIndifferent: false };
   readonly #env: Readonly<Record<string, string>>;
   /** What may keep a server waiting, for a message. */
   readonly #networkHint: string;
@@ -163,6 +164,7 @@ export class StdioUpstream implements LegacyServer {
       standaloneStream: true,
       detector: this.detector,
       askingStyle: this.#asking,
+      roots: this.#options.learnsRoots === true && request.profile.roots ? this.#roots : null,
       onChange,
       log,
     };

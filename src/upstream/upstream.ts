@@ -37,6 +37,7 @@ export class Upstream extends GreetedServer implements LegacyServer {
   readonly messagePaths: MessagePaths;
   readonly detector: BroadcastDetector;
   readonly #askingStyle = new AskingStyleDetector();
+  readonly #roots = { isIndifferent: false };
   readonly #broadcastProbe: BroadcastProbe;
   readonly #oneSession: OneSession;
   readonly #resumptions: Resumptions;
@@ -237,6 +238,7 @@ export class Upstream extends GreetedServer implements LegacyServer {
       standaloneStream: true,
       detector: this.detector,
       askingStyle: this.#askingStyle,
+      roots: this.options.learnsRoots === true && request.profile.roots ? this.#roots : null,
       checkQuestion: (question) =>
         this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
       onChange,

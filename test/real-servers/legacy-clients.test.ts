@@ -67,7 +67,7 @@ async function plays(client: Client, stage: () => Promise<Stage>): Promise<void>
   const direct = await playWith(client, server, script);
   const again = await stage();
   // As with `--stdio` on loopback, where the roots of a client are those of the machine.
-  const { url, log } = await testGateway({ ...again.server, options: { roots: 'caller' } });
+  const { url, log } = await testGateway({ ...again.server, roots: 'caller' });
   const through = await playWith(client, { url }, again.script);
   expect(comparable(through)).toEqual(comparable(direct));
   await log.saw('legacy_session.ended');

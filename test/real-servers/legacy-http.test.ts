@@ -11,7 +11,7 @@ const LONG = 'trigger-long-running-operation';
 
 /** A client whose server asks for its roots 350 ms after the session has begun, and then tells that it has them. */
 async function connected() {
-  const gateway = await testGateway({ ...EVERYTHING_STDIO, options: { roots: 'caller' } });
+  const gateway = await testGateway({ ...EVERYTHING_STDIO, roots: 'caller' });
   const client = await LegacyHttpClient.open(gateway.url, {}, { roots: { listChanged: true } });
   const tell = async (message: object) => {
     expect((await client.post({ jsonrpc: '2.0', ...message })).status).toBe(202);

@@ -114,7 +114,7 @@ function detachWaiter(call: CallData, id: WaiterId): WaitingWaiter | undefined {
 
 /** @returns the round that a pointer must name for its answers to count, or 0 */
 function openRound(state: CallState): number {
-  return state.name === 'parked' || state.name === 'awaitingUrlVisit' ? state.round : 0;
+  return state.name === 'parked' || state.name === 'suspended' ? state.round : 0;
 }
 
 /** Has the client retry, if one more call may be parked, and a task if that is of use. */

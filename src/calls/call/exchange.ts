@@ -29,6 +29,8 @@ import { resumeRequest, sendRequest, type ExchangingCall } from './upstream-requ
 export interface CallListener extends ExchangeListener {
   /** The session of earlier calls is gone, with what the server kept in it. */
   sessionReplaced(): void;
+  /** The session has to be told the roots of the client before it gets the request. */
+  rootsWanted(): void;
 }
 
 /** Questions that wait until the response to their call has begun. */
@@ -60,6 +62,8 @@ export class Exchange {
   serverInfo: JsonObject | null = null;
   /** What the server says of the legacy task as which it runs the call; `null` if it runs it as none. */
   task: ServerTask | null = null;
+  /** What the client answered when it was asked for its roots before the request was sent; `null` if it was not asked. */
+  roots: JsonRpcReply | null = null;
   /** Why a question was refused that may have been one of this call. */
   unanswerable: UnanswerableCause | null = null;
   /** `null` until the server asks. */
@@ -125,6 +129,11 @@ export class Exchange {
       this.serverInfo = serverInfoOf(session);
       if (logLevel !== null) {
         await session.ensureLogLevel(logLevel, caller.headers);
+        if (!this.#isWanted(listener)) return this.free(true);
+      }
+      if (session.roots !== null) {
+        if (this.roots === null && session.roots.areWanted) return listener.rootsWanted();
+        await session.roots.tell(this.roots);
         if (!this.#isWanted(listener)) return this.free(true);
       }
       // A tool of a server that runs tool calls as tasks may have to be called as one.

@@ -53,6 +53,13 @@ export class InputKeys {
     return { key: inputKey(key), isNamed };
   }
 
+  /** Makes such a key for a question of the gateway. The names of the operator are for those of the server. */
+  nextOwn(kind: InputRequestKind): GivenKey {
+    const key = this.#counted(kind);
+    this.#given.add(key);
+    return { key: inputKey(key), isNamed: false };
+  }
+
   /** Marks a key as given, so that no other question gets it. */
   take(key: InputKey): void {
     this.#given.add(key);

@@ -122,6 +122,11 @@ export function replayCall(
     questions.given.add({ question: questions.digestOf(key), reply });
   }
   questions.given.repeatAll();
+  const { exchange } = call;
+  exchange.roots = questions.rootsIn(read.replies);
+  // It was to be made with the roots of its client. Nothing comes before its first round.
+  const isUnmade = exchange.roots !== null && round === 1;
+  if (isUnmade) exchange.hasBegun = false;
   // Only now, since it starts a timer.
   if (request.task !== undefined) giveToTask(call, request.task);
   call.hasPointer = true;
@@ -139,7 +144,7 @@ export function replayCall(
   call.machine.begin(effects);
   // The lost call has lost its place in the registry, and what it still holds is freed.
   if (lost !== undefined) dropCall(lost);
-  launch(call, true);
+  launch(call, !isUnmade);
   noticeClosed(call, FIRST_WAITER);
   return reply;
 }
@@ -167,7 +172,7 @@ export function outlivesProcess(call: CallData): boolean {
   const { services, state } = call;
   if (!services.othersCanOpenPointers) return false;
   if (state.name === 'resultReady') return call.isOutcomeStored;
-  if (state.name === 'awaitingUrlVisit') return true;
+  if (state.name === 'suspended') return true;
   // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.
   if (state.name === 'parked' || state.name === 'runningDetached') return call.isResumable;
   return services.reattach && call.exchange.resumePoint() !== null;
@@ -228,13 +233,13 @@ function limitsLeft(
 }
 
 export function isResumable(continuation: Continuation): continuation is Resumable {
-  return continuation.resume !== null && !needsUrlVisits(continuation);
+  return continuation.resume !== null && !isSuspended(continuation);
 }
 
 /**
- * The server ended the call with its questions (error -32042). It is made again, by the rules of that error and
- * not by those of the operator.
+ * The server has no call: it ended it with its questions (error -32042), or was to get it after them. It is made by whoever has
+ * the answers, and not by the rules of the operator for replays.
  */
-export function needsUrlVisits({ questions }: Continuation): boolean {
+export function isSuspended({ questions }: Continuation): boolean {
   return questions.some(({ id }) => id === null);
 }

@@ -186,7 +186,7 @@ function errorTypeOf(end: CallEnd): string | null {
   return end.type === 'declined' || end.type === 'left' ? null : endName(end);
 }
 
-type Detached = StateNamed<'parked' | 'runningDetached' | 'resultReady' | 'awaitingUrlVisit'>;
+type Detached = StateNamed<'parked' | 'runningDetached' | 'resultReady' | 'suspended'>;
 
 /** Shows a call in this state. No question, no answer and no argument is in it. */
 export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'owner'> {

@@ -21,7 +21,7 @@ import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { KeyCounters, SealedQuestion, AnsweredQuestion } from '../../seal/pointer.ts';
 import { questionDigest } from '../../seal/digests.ts';
 import type { OpenRequest } from '../machine/states.ts';
-import { InputKeys, type InputKeyOptions } from './input-keys.ts';
+import { InputKeys, type GivenKey, type InputKeyOptions } from './input-keys.ts';
 import type { UrlElicitation } from '../../protocol/translate/error-map.ts';
 
 interface Question {
@@ -125,6 +125,21 @@ export class Questions {
     });
     this.visiting = asked.map(({ elicitationId }) => elicitationId);
     return asked.map(({ key, id }) => ({ key, id }));
+  }
+
+  /** Adds a question of the gateway for the roots of the client, after whose answer the call is made. */
+  askRoots(): OpenRequest {
+    const asked: Shown = { request: { method: 'roots/list', params: {} }, back: { kind: 'roots' } };
+    return this.#keep(null, asked, this.#keys.nextOwn('roots'));
+  }
+
+  /** @returns what a retry brings in answer to that question; `null` if it was not asked */
+  rootsIn(replies: ReadonlyMap<InputKey, JsonRpcReply>): JsonRpcReply | null {
+    for (const [key, reply] of replies) {
+      const { id, back } = this.#get(key);
+      if (id === null && back.kind === 'roots') return reply;
+    }
+    return null;
   }
 
   /** Notes that the server took a question back. One that no client has seen is forgotten. */
@@ -243,7 +258,7 @@ export class Questions {
         return { type: 'ill-formed', key, problem: answer.problem };
       }
       replies.set(key, answer.reply);
-      if (id === null && !accepts(answer.reply)) declined = true;
+      if (id === null && this.kindOf(key) !== 'roots' && !accepts(answer.reply)) declined = true;
     }
     return { type: 'read', replies, declined };
   }
@@ -255,8 +270,12 @@ export class Questions {
     return translateInputResponse(this.#get(key).back, responses[key] ?? null);
   }
 
-  #add(id: ServerRequestId | null, { request, back }: Shown): OpenRequest {
-    const { key, isNamed } = this.#keys.next(back.kind, id, this.#keyOptions);
+  #add(id: ServerRequestId | null, shown: Shown): OpenRequest {
+    return this.#keep(id, shown, this.#keys.next(shown.back.kind, id, this.#keyOptions));
+  }
+
+  #keep(id: ServerRequestId | null, { request, back }: Shown, given: GivenKey): OpenRequest {
+    const { key, isNamed } = given;
     this.#questions.set(key, { isNamed, id, request, back });
     return { key, id };
   }

@@ -175,8 +175,8 @@ export function continuationOf(call: CallData, keys: readonly InputKey[]): Conti
   const { questions } = call.exchange;
   const { mayReplay, startedAtMs } = call.origin;
   const resume = call.exchange.resumePoint();
-  // A call that the server ended with URLs to visit (-32042) is made again by whoever continues it.
-  if (resume === null && !mayReplay && call.state.name !== 'awaitingUrlVisit') return null;
+  // A call that the server does not have is made by whoever continues it.
+  if (resume === null && !mayReplay && call.state.name !== 'suspended') return null;
   return {
     startedAtMs,
     questions: questions?.sealed(keys) ?? [],

@@ -65,7 +65,7 @@ export function reattach(call: CallData, resume: ResumePoint, open: readonly Ope
  */
 const URL_VISIT_WAIT_MS = 10_000;
 
-/** Makes a call again whose URLs were visited, in the same session if it lives. */
+/** Makes a call whose URLs were visited, in the same session if it lives, or whose client has named its roots. */
 export async function callAgain(call: CallData, waiter: WaiterId): Promise<void> {
   const waiting = call.waiters.find(waiter);
   if (waiting === undefined) return;
@@ -74,6 +74,7 @@ export async function callAgain(call: CallData, waiter: WaiterId): Promise<void>
   // A call without a request in flight keeps its params, even if its client is told to retry before they are sent.
   const { exchange } = call;
   exchange.endRequest();
+  exchange.roots ??= exchange.questions?.rootsIn(waiting.replies) ?? null;
   await exchange.session?.urlsVisited(exchange.questions?.visiting ?? [], URL_VISIT_WAIT_MS);
   if (!isOver(call.state)) launch(call, false);
 }
@@ -221,6 +222,17 @@ class CallEvents implements CallListener {
     this.#call.waiters.notify('notifications/message', STATE_IS_GONE);
   }
 
+  /** The call has not begun, so another process can make it as well: it holds nothing while its client is asked. */
+  rootsWanted(): void {
+    if (!this.isCurrent) return;
+    const { exchange, services } = this.#call;
+    const requests = [exchange.asking().askRoots()];
+    // The session was not used: nothing is known of what the tool does.
+    exchange.free(false);
+    const mayPark = services.registry.hasRoomToPark(this.#call);
+    this.#call.dispatch({ type: 'asksFirst', requests, mayPark });
+  }
+
   backlog(): Promise<void> | null {
     return this.isCurrent ? this.#call.waiters.backlog() : null;
   }
@@ -237,7 +249,7 @@ function receiveReply(call: CallData, reply: JsonRpcReply): void {
     const requests = readUrlQuestions(call, reply.error);
     if (requests.length > 0) {
       const mayPark = call.services.registry.hasRoomToPark(call);
-      return call.dispatch({ type: 'urlsRequired', requests, mayPark });
+      return call.dispatch({ type: 'asksFirst', requests, mayPark });
     }
   }
   const isError = 'error' in reply || reply.result['isError'] === true;

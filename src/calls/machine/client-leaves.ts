@@ -102,10 +102,10 @@ export const CLIENT_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'outcome-uncollected',
-    from: ['resultReady', 'awaitingUrlVisit'],
+    from: ['resultReady', 'suspended'],
     on: 'expired',
     to: ['done'],
-    why: 'no client came for the outcome, or for the URLs',
+    why: 'no client came for the outcome, or for what was asked first',
     then: (state, _event, limits) => abandon(state, EXPIRED, limits),
   }),
   row({
@@ -119,7 +119,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
   }),
   row({
     rule: 'outcome-discarded-by-operator',
-    from: ['resultReady', 'awaitingUrlVisit'],
+    from: ['resultReady', 'suspended'],
     on: 'operatorStops',
     to: ['done'],
     why: 'the same, after the server ended the call',

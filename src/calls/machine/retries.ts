@@ -62,9 +62,9 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'capability-missing',
-    from: ['parked', 'awaitingUrlVisit'],
+    from: ['parked', 'suspended'],
     on: 'retry',
-    to: ['parked', 'awaitingUrlVisit'],
+    to: ['parked', 'suspended'],
     why: 'what must be asked again is no longer declared (MRTR, server requirement 7)',
     when: (state, event) =>
       isOfRound(state, event) &&
@@ -109,9 +109,9 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'asked-again',
-    from: ['parked', 'awaitingUrlVisit'],
+    from: ['parked', 'suspended'],
     on: 'retry',
-    to: ['parked', 'awaitingUrlVisit'],
+    to: ['parked', 'suspended'],
     why: 'a retry that answers nothing is asked again; the round is not used up (MRTR, Error Handling)',
     when: (state, event) =>
       isOfRound(state, event) && !event.declined && answeredBy(event, state.open).length === 0,
@@ -147,7 +147,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'url-declined',
-    from: ['awaitingUrlVisit'],
+    from: ['suspended'],
     on: 'retry',
     to: ['done'],
     why: 'the user said no to a URL that the server insists on: the call is not made again',
@@ -156,7 +156,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'urls-round-limit-reached',
-    from: ['awaitingUrlVisit'],
+    from: ['suspended'],
     on: 'retry',
     to: ['done'],
     why: 'some URLs are left to visit, and the rounds are used up',
@@ -169,26 +169,26 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'some-urls-visited',
-    from: ['awaitingUrlVisit'],
+    from: ['suspended'],
     on: 'retry',
-    to: ['awaitingUrlVisit'],
+    to: ['suspended'],
     why: 'some URLs were visited; the others are asked for again',
     when: (state, event) => isOfRound(state, event) && unansweredBy(event, state.open).length > 0,
     then: (state, event, limits) => {
       const open = unansweredBy(event, state.open);
       const round = state.round + 1;
       return {
-        state: { name: 'awaitingUrlVisit', round, consumed: consumedBy(event), open },
+        state: { name: 'suspended', round, consumed: consumedBy(event), open },
         effects: askClient([event.waiter], round, open, limits),
       };
     },
   }),
   row({
-    rule: 'urls-visited',
-    from: ['awaitingUrlVisit'],
+    rule: 'call-made',
+    from: ['suspended'],
     on: 'retry',
     to: ['running'],
-    why: 'all URLs were visited: the call is made again, as the server asked for',
+    why: 'all URLs were visited, or the roots named: the call is made',
     when: isOfRound,
     then: (state, event, limits) => ({
       state: runningFor(event, state),
@@ -310,7 +310,7 @@ export const RETRIES: readonly Row[] = [
 
 /** Ends a call with the retry after which it is not made again. */
 function endVisit(
-  { round }: StateNamed<'awaitingUrlVisit'>,
+  { round }: StateNamed<'suspended'>,
   event: RetryEvent,
   end: CallEnd,
   limits: CallLimits,

@@ -16,7 +16,7 @@ import { TIMERS } from './states.ts';
 /** A client is connected. */
 export const ATTACHED = ['running', 'batching', 'answering'] as const;
 /** No client is connected, and the call waits for one. */
-export const DETACHED = ['parked', 'runningDetached', 'resultReady', 'awaitingUrlVisit'] as const;
+export const DETACHED = ['parked', 'runningDetached', 'resultReady', 'suspended'] as const;
 /** The exchange with the server goes on. */
 export const LIVE = ['running', 'batching', 'answering', 'parked', 'runningDetached'] as const;
 
@@ -111,7 +111,7 @@ export function openRequests(state: CallState): readonly OpenRequest[] {
   switch (state.name) {
     case 'batching':
     case 'parked':
-    case 'awaitingUrlVisit':
+    case 'suspended':
       return state.open;
     case 'answering':
       return [...state.missing, ...state.arrived];

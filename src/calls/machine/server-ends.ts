@@ -36,11 +36,11 @@ export const SERVER_ENDS: readonly Row[] = [
     }),
   }),
   row({
-    rule: 'urls-required',
+    rule: 'asks-first',
     from: ATTACHED,
-    on: 'urlsRequired',
-    to: ['awaitingUrlVisit', 'done'],
-    why: 'the server ended the call and names URLs to visit first (-32042)',
+    on: 'asksFirst',
+    to: ['suspended', 'done'],
+    why: 'the server ended the call and names URLs to visit first (-32042), or has yet to learn the roots',
     then: (state, event, limits) => {
       const { round, consumed, waiters } = state;
       const isLast = round > limits.maxRounds;
@@ -49,7 +49,7 @@ export const SERVER_ENDS: readonly Row[] = [
         return finish(state, { type: 'refused', reason }, true, limits);
       }
       return {
-        state: { name: 'awaitingUrlVisit', round, consumed, open: event.requests },
+        state: { name: 'suspended', round, consumed, open: event.requests },
         effects: [
           ...closeOutEffects(openRequests(state)),
           ...askClient(waiters, round, event.requests, limits),
@@ -60,11 +60,11 @@ export const SERVER_ENDS: readonly Row[] = [
   row({
     rule: 'urls-required-while-parked',
     from: ['parked', 'runningDetached'],
-    on: 'urlsRequired',
-    to: ['awaitingUrlVisit'],
+    on: 'asksFirst',
+    to: ['suspended'],
     why: 'the same, while the client is disconnected: the next retry is told',
     then: (state, { requests: open }) => ({
-      state: { name: 'awaitingUrlVisit', round: state.round, consumed: state.consumed, open },
+      state: { name: 'suspended', round: state.round, consumed: state.consumed, open },
       effects: closeOutEffects(openRequests(state)),
     }),
   }),

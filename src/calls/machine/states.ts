@@ -12,7 +12,7 @@ export type WaiterId = number;
 /** An input request of the legacy server that has no answer yet. */
 export interface OpenRequest {
   readonly key: InputKey;
-  /** Its JSON-RPC id upstream; `null` when the server ended the call with it (error -32042). */
+  /** Its JSON-RPC id upstream; `null` when the call is made after its answer: a URL (error -32042), or the roots. */
   readonly id: ServerRequestId | null;
 }
 
@@ -95,7 +95,7 @@ type RunningDetached = Exchanging & { readonly name: 'runningDetached' };
 type ResultReady = Over & { readonly name: 'resultReady'; readonly outcome: CallOutcome };
 
 type AwaitingUrlVisit = Over & {
-  readonly name: 'awaitingUrlVisit';
+  readonly name: 'suspended';
   readonly open: readonly OpenRequest[];
 };
 
@@ -120,8 +120,8 @@ export const STATE_MEANINGS: Readonly<Record<StateName, string>> = {
     'As parked, but there is nothing to answer: the server took its questions back, or the client was told to retry later.',
   resultReady:
     'The server ended the call while no client was connected. The outcome waits for the retry.',
-  awaitingUrlVisit:
-    'The server ended the call and wants URLs visited first (-32042). The retry makes the call again.',
+  suspended:
+    'The server has no call: it ended it and wants URLs visited first (-32042), or gets it with the roots of the client. The retry makes the call.',
   cancelling: 'The server was told to stop. Its stream can still end by itself.',
   done: 'Over. The outcome is kept for a while, for a retry that is repeated.',
 };
@@ -146,7 +146,7 @@ export type CallEvent =
   /** `clean`: the server has done with the call, so that its session can be used for others. */
   | { readonly type: 'outcome'; readonly outcome: CallOutcome; readonly clean: boolean }
   | {
-      readonly type: 'urlsRequired';
+      readonly type: 'asksFirst';
       readonly requests: readonly OpenRequest[];
       readonly mayPark: boolean;
     }
@@ -186,7 +186,8 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   withdrawn: 'The server takes a question back.',
   outcome:
     'The server ends the call with a result or an error, or the gateway does, since the call failed.',
-  urlsRequired: 'The server ends the call with an error that names URLs to visit first (-32042).',
+  asksFirst:
+    'The server ends the call with an error that names URLs to visit first (-32042), or the client is asked for its roots before the call is made.',
   batched: 'No more questions came within the moment.',
   retry: 'The client comes back with a `requestState`.',
   posted: 'The server has taken the answers.',
@@ -285,7 +286,7 @@ export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
   parked: ['park', 'call'],
   runningDetached: ['park', 'call'],
   resultReady: ['park', 'call'],
-  awaitingUrlVisit: ['park', 'call'],
+  suspended: ['park', 'call'],
   cancelling: ['grace'],
   done: ['redeliver'],
 };

@@ -141,11 +141,11 @@ export function cancelForAll(state: Live, end: CallEnd, limits: CallLimits): Ste
 
 /** Ends a call whose client did not retry. The exchange of a settled call is freed already. */
 export function abandon(
-  state: StateNamed<'resultReady' | 'awaitingUrlVisit'>,
+  state: StateNamed<'resultReady' | 'suspended'>,
   end: CallEnd,
   limits: CallLimits,
 ): StepTo<'done'> {
-  return done(state, end, limits, state.name === 'awaitingUrlVisit' ? [FREE_CLEAN] : []);
+  return done(state, end, limits, state.name === 'suspended' ? [FREE_CLEAN] : []);
 }
 
 /** The end of a call that goes on elsewhere. */

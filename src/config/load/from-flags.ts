@@ -37,7 +37,7 @@ export function configFromFlags(
   if (problems !== null) throw invalid(problems, nameOf);
   const isLocal = typeof upstream !== 'string' && isLoopbackHost(config.listen.host);
   // Whoever gave the command is who calls it.
-  if (isLocal) put(config, ['routes', 0, 'upstream', 'process', 'roots'], 'caller');
+  if (isLocal) put(config, ['routes', 0, 'upstream', 'roots'], 'caller');
   return config;
 }
 

@@ -234,11 +234,6 @@ const processKeys = {
     { min: 1, max: 10_000 },
     'The maximum number of processes of `upstream.command`. Beyond it, the session that was idle for the longest time ends.',
   ),
-  roots: choice(
-    ['none', 'caller'],
-    'none',
-    'Whether `upstream.command` learns the roots of legacy clients. Some servers take them for the folders that they may use, in place of those in `upstream.args`, and resolve them on the machine of the gateway: with `caller`, a caller chooses what such a server may read there. `--stdio` on loopback sets `caller`. For modern clients both are the same: a server that asks when its session begins gets none, and one that asks in a call gets those of the client.',
-  ),
 };
 
 const keys = section(
@@ -263,15 +258,20 @@ const keys = section(
       '1h',
       'How often a session that waits for answers is pinged, so that the server keeps it open.',
     ),
+    roots: choice(
+      ['none', 'caller'],
+      'none',
+      'Whether the server learns the roots of its client when a session begins. Some servers take them for the folders that they may use, in place of their own, and resolve them on their own machine: with `caller`, a caller chooses what such a server may read there. `--stdio` on loopback sets `caller`. With it, the first call of a session asks a modern client that declares `roots` for them. With `none`, a server gets none at the beginning; one that asks in a call gets those of the client. Legacy clients of `upstream.url` are passed through in any case.',
+    ),
   },
   'a map with a url or a command',
 );
 
 export const upstream = z
   .preprocess(checkKeys, keys)
-  .transform(({ url, command, args, env, cwd, maxProcesses, roots, ...common }) => {
+  .transform(({ url, command, args, env, cwd, maxProcesses, ...common }) => {
     const inherited = INHERITED_VARIABLES;
-    const process = { args, env, inherited, cwd, maxProcesses, roots };
+    const process = { args, env, inherited, cwd, maxProcesses };
     return command === null || url !== undefined
       ? // `checkKeys` has reported where there is neither.
         { ...common, maxBodyBytes: common.maxEventBytes, url: url ?? NO_URL, process: null }

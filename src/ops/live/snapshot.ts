@@ -42,7 +42,7 @@ const call = z.object({
   /** Kinds of the open questions. */
   kinds: z.array(name).max(8),
   /** `resultReady`: the server has ended it, and the outcome waits. `runningDetached`: nothing is asked. */
-  state: z.enum(['parked', 'runningDetached', 'resultReady', 'awaitingUrlVisit']),
+  state: z.enum(['parked', 'runningDetached', 'resultReady', 'suspended']),
   round: count,
   /** When it began, and since when it waits for its client, in ms since the epoch. */
   startedAtMs: z.number(),

@@ -67,14 +67,16 @@ export function profileKey(profile: ClientProfile): string {
 /**
  * Writes the `capabilities` of a legacy `initialize` for a profile.
  * Declaring too little is as wrong as declaring too much: servers skip a confirmation that they cannot ask
- * for. `roots.listChanged` and `tasks` are never declared: the gateway cannot observe the first and does not
- * host the second. Up to 2025-06-18 `elicitation` itself means form mode, so it is not declared to such a
+ * for. `roots.listChanged` is declared only if the gateway itself tells the server of roots, since no modern client does;
+ * `tasks` never is: the gateway does not host them. Up to 2025-06-18 `elicitation` itself means form mode, so it is not declared to such a
  * server for a client that supports URLs only.
  * @param revision of the server; `null` if it is unknown
+ * @param tellsRoots whether the server is told when the roots are known
  */
 export function legacyCapabilities(
   profile: ClientProfile,
   revision: LegacyRevision | null,
+  tellsRoots = false,
 ): JsonObject {
   const capabilities: JsonObject = {};
   const elicitation: JsonObject = {};
@@ -90,7 +92,7 @@ export function legacyCapabilities(
     if (profile.samplingContext) sampling['context'] = {};
     capabilities['sampling'] = sampling;
   }
-  if (profile.roots) capabilities['roots'] = {};
+  if (profile.roots) capabilities['roots'] = tellsRoots ? { listChanged: true } : {};
   if (Object.keys(profile.extensions).length > 0) {
     capabilities['extensions'] = { ...profile.extensions };
   }

@@ -1,8 +1,14 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
 import { inBackground } from '../../lib/background.ts';
 import type { RouteLog } from '../../ops/route-log.ts';
-import { upstreamRequestId, type UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
+import {
+  serverRequestId,
+  upstreamRequestId,
+  type ServerRequestId,
+  type UpstreamRequestId,
+} from '../../protocol/ids.ts';
+import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { relatedTaskOf } from '../../protocol/task.ts';
 import { questionKey } from '../discovery/broadcast-detector.ts';
 import { isCutTo32Bits } from '../quirks/cut-ids.ts';
 import { asUpstreamFailure, beginningOf, UpstreamFailure } from '../../model/upstream-failure.ts';
@@ -30,6 +36,11 @@ export interface IncomingOptions {
 
 /** In the place of a reply that was too large there is the failure. */
 type ReceivedMessage = JsonRpcMessage<RequestOutcome>;
+
+interface RootsReply {
+  readonly id: ServerRequestId;
+  readonly reply: JsonRpcReply;
+}
 
 const STANDALONE: MessageSource = { stream: 'standalone' };
 
@@ -213,12 +224,22 @@ export class IncomingMessages implements TransportListener {
       if (message.id !== null) this.#onReply(upstreamRequestId(message.id), message.reply);
       return;
     }
+    const roots = this.#knownRoots(message);
+    if (roots !== null) return session.reply(roots.id, roots.reply);
     const { transport, calls, questions, detector } = session;
     const { hasUnfinished } = questions;
     const isAnyCalls = resumed?.isShared === true && (calls.size > 1 || hasUnfinished);
     const from: MessageSource = isAnyCalls ? { stream: 'standalone' } : source;
     const context = { transport: transport.kind, calls, hasUnfinished, detector };
     this.#follow(routeOf(message, from, context));
+  }
+
+  /** Returns the reply to a request for the roots of the caller, if they are known. One about a task is answered in its call. */
+  #knownRoots(message: ReceivedMessage): RootsReply | null {
+    if (message.type !== 'request' || message.method !== 'roots/list') return null;
+    if (relatedTaskOf(message.params) !== null) return null;
+    const reply = this.#session.roots?.reply() ?? null;
+    return reply && { id: serverRequestId(message.id), reply };
   }
 
   /** Ends the call if its resumed stream carries messages of another one: then none of them can be trusted. */

@@ -19,6 +19,7 @@ import {
 } from '../transport/transport.ts';
 import type { SessionCallOptions } from './call-exchange.ts';
 import { isSessionError } from '../http/error-response.ts';
+import { CallerRoots, type RootsHabit } from './caller-roots.ts';
 import type { KeepAlive } from './keep-alive.ts';
 import { OwnReplies } from './own-replies.ts';
 import { SessionRequests } from './requests.ts';
@@ -44,6 +45,8 @@ export interface SessionStateOptions {
   readonly requestTimeoutMs: number;
   readonly detector: BroadcastDetector;
   readonly askingStyle: AskingStyleDetector;
+  /** How the server takes roots, if it learns those of the caller. */
+  readonly roots?: RootsHabit | null;
   /** Called when the server no longer knows the session. */
   readonly onGone?: () => void;
 }
@@ -62,6 +65,8 @@ export class SessionState implements CallHost {
   readonly requests: SessionRequests;
   readonly calls = new ReleasingMap<UpstreamRequestId, SessionCall>();
   readonly questions: SessionQuestions;
+  /** `null` if the server does not learn those of the caller. */
+  readonly roots: CallerRoots | null;
   standalone: 'never' | 'open' | 'lost' = 'never';
   /** The id of an `initialize` without a reply. */
   initializeId: UpstreamRequestId | null = null;
@@ -101,6 +106,10 @@ export class SessionState implements CallHost {
     );
     this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
     this.questions = new SessionQuestions(this);
+    const { roots = null } = options;
+    // A bridge that broadcasts asks one caller for the roots of another.
+    const { mayBroadcast } = TRAITS[this.transport.kind];
+    this.roots = roots === null || mayBroadcast ? null : new CallerRoots(this, roots);
   }
 
   /** The credentials for messages that serve no request: those of the last caller. */

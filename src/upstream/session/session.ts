@@ -74,7 +74,8 @@ export class Session extends SessionState {
    */
   static async open(connect: Connect, options: SessionOptions, clock: Clock): Promise<Session> {
     const session = new Session(connect, options, clock);
-    const declared = legacyCapabilities(options.profile, options.knownRevision);
+    const tellsRoots = session.roots !== null;
+    const declared = legacyCapabilities(options.profile, options.knownRevision, tellsRoots);
     try {
       await session.transport.open(options.headers);
       await session.#initialize(declared);

@@ -11,7 +11,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/folders-server.js', import.meta.url));
 
 async function before(roots: 'none' | 'caller') {
-  const stdio = { command: process.execPath, args: [SERVER, '/srv'], options: { roots } };
+  const stdio = { command: process.execPath, args: [SERVER, '/srv'], roots };
   return testGateway(stdio);
 }
 

@@ -19,12 +19,12 @@ test('a command on loopback learns the roots of its callers, who gave it, and no
     configFromFlags({
       upstream: command,
       ...(listen === undefined ? {} : { listen, 'session-scope': 'shared' }),
-    }).routes[0]?.upstream.process?.roots;
+    }).routes[0]?.upstream.roots;
   expect(rootsOf()).toBe('caller');
   expect(rootsOf('[::1]:1')).toBe('caller');
   expect(rootsOf(':1')).toBe('none');
   const file = 'routes: [{upstream: {command: server}}]\n';
-  expect(configOf(file).routes[0]?.upstream.process?.roots).toBe('none');
+  expect(configOf(file).routes[0]?.upstream.roots).toBe('none');
 });
 
 test('the first sealing key seals, whatever stands between the keys', () => {

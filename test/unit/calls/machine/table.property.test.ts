@@ -439,11 +439,11 @@ const outcome = fc.tuple(choice, fc.boolean()).map(([n, clean]): Happening => (w
   world.dispatch({ type: 'outcome', outcome: { kind: 'complete', result: { n } }, clean });
 });
 
-const urlsRequired = fc
+const asksFirst = fc
   .tuple(fc.integer({ min: 1, max: 3 }), room)
   .map(([count, mayPark]): Happening => (world) => {
     const requests = Array.from({ length: count }, () => world.newUrl());
-    world.dispatch({ type: 'urlsRequired', requests, mayPark });
+    world.dispatch({ type: 'asksFirst', requests, mayPark });
   });
 
 const timer = fc.tuple(choice, room).map(([which, mayPark]): Happening => (world) => {
@@ -468,7 +468,7 @@ function retries({ round, digest, answers, undeclared, declined }: RetryShape): 
   return (world) => {
     const { state, lastAccepted } = world;
     const named = round === 'current' ? state.round : round === 'last' ? state.round - 1 : round;
-    const answerable = state.name === 'parked' || state.name === 'awaitingUrlVisit';
+    const answerable = state.name === 'parked' || state.name === 'suspended';
     const keys =
       answerable && named === state.round ? state.open.map((request) => request.key) : [];
     const answered = keys.filter((_, n) => (answers >> n) % 2 === 1);
@@ -480,7 +480,7 @@ function retries({ round, digest, answers, undeclared, declined }: RetryShape): 
         round === 'last' && digest === 'same' ? (lastAccepted?.answersDigest ?? digest) : digest,
       answered,
       uncovered: keys.filter((_, n) => (undeclared >> n) % 2 === 1),
-      declined: declined && state.name === 'awaitingUrlVisit' && answered.length > 0,
+      declined: declined && state.name === 'suspended' && answered.length > 0,
     });
   };
 }
@@ -579,7 +579,7 @@ const happening = fc.oneof(
   { weight: 2, arbitrary: callEnds },
   { weight: 1, arbitrary: operatorStops },
   { weight: 1, arbitrary: outcome },
-  { weight: 3, arbitrary: urlsRequired },
+  { weight: 3, arbitrary: asksFirst },
   { weight: 1, arbitrary: timer },
 );
 

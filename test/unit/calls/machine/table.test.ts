@@ -53,7 +53,7 @@ import {
   settled,
   suspended,
   timeIsUp,
-  urlsRequired,
+  asksFirst,
   withdrawn,
 } from './cases/notation.ts';
 
@@ -163,7 +163,7 @@ describe('what no row mentions changes nothing', () => {
     asked: asked(color),
     withdrawn: withdrawn(env),
     outcome: ended,
-    urlsRequired: urlsRequired(),
+    asksFirst: asksFirst(),
     batched: batched(),
     retry: retry(),
     posted: { type: 'posted' },
@@ -206,15 +206,15 @@ describe('what no row mentions changes nothing', () => {
     answering: ['batched', 'resumed', 'ended', 'evict', 'released', 'operatorStops', ...HELD],
     parked: ['waiterClosed', 'evict', ...HELD, ...NEVER_NEWS],
     runningDetached: ['withdrawn', 'waiterClosed', 'evict', 'released', ...HELD, ...NEVER_NEWS],
-    resultReady: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
-    awaitingUrlVisit: ['outcome', 'urlsRequired', 'lost', 'evict', ...OVER, ...NEVER_NEWS],
+    resultReady: ['outcome', 'asksFirst', 'lost', ...OVER, ...NEVER_NEWS],
+    suspended: ['outcome', 'asksFirst', 'lost', 'evict', ...OVER, ...NEVER_NEWS],
     cancelling: [
-      ...(['urlsRequired', 'expired', 'drain', 'evict', 'givenToTask', 'operatorStops'] as const),
+      ...(['asksFirst', 'expired', 'drain', 'evict', 'givenToTask', 'operatorStops'] as const),
       ...OVER,
       ...NEVER_NEWS.filter((event) => event !== 'ended'),
     ],
     done: [
-      ...(['outcome', 'urlsRequired', 'expired', 'lost', 'drain', 'evict'] as const),
+      ...(['outcome', 'asksFirst', 'expired', 'lost', 'drain', 'evict'] as const),
       ...(['givenToTask', 'operatorStops'] as const),
       ...OVER,
       ...NEVER_NEWS,

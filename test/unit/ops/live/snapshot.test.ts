@@ -45,7 +45,7 @@ const call: fc.Arbitrary<LiveCall> = fc.record({
   target: name,
   who: name,
   kinds: fc.array(fc.constantFrom('elicitation-form', 'roots'), { maxLength: 2 }),
-  state: fc.constantFrom('parked', 'runningDetached', 'resultReady', 'awaitingUrlVisit'),
+  state: fc.constantFrom('parked', 'runningDetached', 'resultReady', 'suspended'),
   round: number,
   startedAtMs: number,
   sinceMs: number,

@@ -88,12 +88,14 @@ describe('what a legacy server is told', () => {
     );
   });
 
-  // Rule roots-3 (2025-11-25 roots, "Root List Changes"): The gateway never declares `roots.listChanged`
-  // to a server, since a modern client cannot report changes of them.
+  // Rule roots-3 (2025-11-25 roots, "Root List Changes"): The gateway declares `roots.listChanged` to a server only with
+  // `upstream.roots: caller`, where it tells the server itself. A modern client cannot report changes of them.
   // Rule handshake-6.
-  test('never promises tasks, nor news of roots', () => {
+  test('never promises tasks, nor news of roots that the gateway does not tell', () => {
     const declared = { roots: { listChanged: true }, tasks: {}, experimental: {}, extensions: {} };
     expect(legacyCapabilities(readProfile(declared), '2025-11-25')).toEqual({ roots: {} });
+    const { roots } = legacyCapabilities(readProfile(declared), '2025-11-25', true);
+    expect(roots).toEqual({ listChanged: true });
   });
 
   // Rule handshake-5 (2025-06-18 elicitation, "Capabilities"): A client that takes URLs only declares no

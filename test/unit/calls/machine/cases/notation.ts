@@ -129,10 +129,8 @@ export const settled = (): StateNamed<'resultReady'> => ({
   consumed: CONSUMED,
   outcome,
 });
-export const suspended = (
-  given: Given<'awaitingUrlVisit'> = {},
-): StateNamed<'awaitingUrlVisit'> => ({
-  name: 'awaitingUrlVisit',
+export const suspended = (given: Given<'suspended'> = {}): StateNamed<'suspended'> => ({
+  name: 'suspended',
   round: 3,
   consumed: CONSUMED,
   open: [login],
@@ -179,8 +177,8 @@ export const withdrawn = (request: OpenRequest): CallEvent => ({
 export const ended = { type: 'outcome', outcome, clean: true } as const;
 /** The gateway ends the call: the server may still work on it. */
 export const failedHere = { ...ended, clean: false } as const;
-export const urlsRequired = (mayPark = true): CallEvent => ({
-  type: 'urlsRequired',
+export const asksFirst = (mayPark = true): CallEvent => ({
+  type: 'asksFirst',
   requests: [login, terms],
   mayPark,
 });

@@ -40,7 +40,7 @@ import {
   tellEnd,
   terms,
   UNREACHABLE,
-  urlsRequired,
+  asksFirst,
   withdrawn,
 } from './notation.ts';
 
@@ -293,18 +293,18 @@ export const BREAKING: readonly Case[] = [
     ],
   },
   {
-    rule: 'urls-required',
+    rule: 'asks-first',
     title: 'URLs to visit that come by another way are asked for',
     from: broken(running()),
-    on: urlsRequired(),
+    on: asksFirst(),
     state: suspended({ open: [login, terms] }),
     effects: [ask([7], 3, [login, terms]), armPark],
   },
   {
-    rule: 'urls-required',
+    rule: 'asks-first',
     title: 'or refused, if there is no room',
     from: broken(running()),
-    on: urlsRequired(false),
+    on: asksFirst(false),
     state: done(refused('too_many_parked_calls')),
     effects: [free(true), tellEnd([7], refused('too_many_parked_calls')), armRedeliver],
   },
