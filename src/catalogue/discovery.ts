@@ -22,6 +22,8 @@ export interface DiscoveryOptions {
   readonly supportedVersions: () => readonly string[];
   /** Whether the gateway makes tasks of tool calls. */
   readonly offersTasks: boolean;
+  /** See `DiscoverContext`. */
+  readonly extensions: readonly string[];
   /** How long a client can cache the result, and after which the gateway asks the server again, in ms. */
   readonly ttlMs: number;
   /** Waits for a greeting that is on its way. Resolves to `null` if there was none. Never rejects. */
@@ -175,12 +177,13 @@ export class Discovery {
   }
 
   #discovered(initialized: JsonObject, canPush: boolean, ttlMs: number): CallReply {
-    const { supportedVersions, offersTasks, pool } = this.#options;
+    const { supportedVersions, offersTasks, extensions, pool } = this.#options;
     const result = discoverResult(initialized, {
       supportedVersions: supportedVersions(),
       ttlMs,
       canReceiveNotifications: canPush && pool.canListen,
       offersTasks,
+      extensions,
     });
     return { kind: 'result', result };
   }

@@ -12,6 +12,7 @@ import {
   type JsonValue,
 } from '../protocol/json.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
+import { withoutQuestions } from '../protocol/translate/extensions.ts';
 import {
   interimOf,
   InvalidMessage,
@@ -36,7 +37,7 @@ export const sagas: Codec = {
   // A step is an elicitation or a sampling, and only the result of a saga has steps.
   askable: (profile, method) =>
     PLAIN_CALLS.has(method)
-      ? { ...EMPTY_PROFILE, extensions: profile.extensions }
+      ? { ...EMPTY_PROFILE, extensions: withoutQuestions(profile.extensions) }
       : { ...profile, roots: false },
   decode: (_message, method, params) => {
     switch (method) {

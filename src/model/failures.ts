@@ -6,7 +6,7 @@ import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
-import { TASKS } from '../protocol/translate/client-profile.ts';
+import { TASKS } from '../protocol/translate/extensions.ts';
 import { INVALID_REQUEST_STATE } from '../seal/invalid-request-state.ts';
 import type { CallReply, EdgeRequest, Failure, RefusalReason } from './request.ts';
 

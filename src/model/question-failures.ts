@@ -1,6 +1,7 @@
 /** Failures of calls whose questions cannot be asked or answered. */
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
+import { OPENAI_FORMS } from '../protocol/translate/extensions.ts';
 import { callFailure } from './failures.ts';
 import type { Failure } from './request.ts';
 
@@ -48,6 +49,8 @@ const CANNOT = [
   ['roots', 'asks which folders to use, and this client does not name any (roots)'],
 ] as const;
 
+const CANNOT_SHOW_OPENAI_FORM = `asks the user something in a form that this client cannot show (${OPENAI_FORMS})`;
+
 const MAX_QUOTED_CHARACTERS = 500;
 
 /**
@@ -59,9 +62,11 @@ export function missingCapability(
   required: JsonObject,
   upstream?: JsonRpcErrorObject | JsonObject,
 ): Failure {
+  const needsOpenaiForm = OPENAI_FORMS in (objectMember(required, 'extensions') ?? {});
   const lacks = CANNOT.flatMap(([name, does, visits]) => {
     const needed = objectMember(required, name);
     if (needed === undefined) return [];
+    if (name === 'elicitation' && needsOpenaiForm) return [CANNOT_SHOW_OPENAI_FORM];
     return [visits !== undefined && !('form' in needed) && 'url' in needed ? visits : does];
   });
   const sentences = lacks.map((does) => `This tool ${does}. `).join('');

@@ -7,6 +7,7 @@ import { nearest } from '../config/load/problem.ts';
 import { asOneLine } from '../lib/shown-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import { askedBy } from '../protocol/translate/input-request.ts';
 import type { Listing, ToolEntry } from '../upstream/discovery/listings.ts';
 import { isReplyTo, postOf, readUntil, replyIn, type SessionTarget } from './ask.ts';
 import type { RealCall } from './named-call.ts';
@@ -159,7 +160,7 @@ async function answerAndResume(
 
 /** Refuses what the server asks, as a user can. */
 function declinedReplyTo(method: string): JsonObject {
-  if (method === 'elicitation/create') return { result: { action: 'decline' } };
+  if (askedBy(method) === 'elicitation') return { result: { action: 'decline' } };
   if (method === 'roots/list') return { result: { roots: [] } };
   return { error: { code: -1, message: 'the probe answers nothing' } };
 }

@@ -122,7 +122,7 @@ const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 /** How many numbers of a text keep their spelling although JavaScript can hold them: each takes 20 times as long as another. */
 const MAX_SPELLED = 131_072;
 /** Members of messages that hold data of tools. The gateway reads numbers in others. */
-const DATA = new Set(['arguments', 'inputResponses', 'result', 'data']);
+const DATA = new Set(['arguments', 'inputResponses', 'requestedSchema', 'result', 'data']);
 
 /** Replaces such a number while the rest is parsed. It is random, so that no sender can forge it. */
 const MARK = `number-${crypto.randomUUID()}-`;

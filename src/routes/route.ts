@@ -91,7 +91,7 @@ export function createRoute(
     calls,
     tasks,
     catalogue,
-    discovery: createDiscovery(server, places !== null, shared),
+    discovery: createDiscovery(server, config, places !== null, shared),
     subscriptions: keepsListeners
       ? kept.subscriptions
       : createSubscriptions(id, server, tasks, shared),
@@ -119,6 +119,7 @@ function publicResourceOf(
 
 function createDiscovery(
   { upstream, pool, ownGreeting }: RouteServer,
+  { upstream: { extensions } }: RouteConfig,
   offersTasks: boolean,
   shared: SharedServices,
 ): Discovery {
@@ -126,6 +127,7 @@ function createDiscovery(
     pool,
     clock: shared.clock,
     offersTasks,
+    extensions,
     supportedVersions: () => supportedVersions(shared.config, upstream),
     ttlMs: DISCOVER_TTL_MS,
     lastGreeting: () => upstream.lastGreeting(),

@@ -4,7 +4,7 @@
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { isJsonObject, parseJson, type JsonValue } from '../protocol/json.ts';
-import { POINTER_VERSION, readPointer, writePointer } from './pointer-claims.ts';
+import { POINTER_VERSIONS, readPointer, writePointer } from './pointer-claims.ts';
 import type { Pointer } from './pointer.ts';
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
@@ -57,7 +57,7 @@ export function isOfOtherVersion(bytes: Buffer): boolean {
   try {
     const claims = parse(end === -1 ? bytes : bytes.subarray(0, end));
     const version = isJsonObject(claims) ? claims['v'] : null;
-    return Number.isInteger(version) && version !== POINTER_VERSION;
+    return Number.isInteger(version) && !POINTER_VERSIONS.includes(version);
   } catch {
     return false;
   }

@@ -26,8 +26,11 @@ import { LEGACY_REVISIONS } from '../protocol/meta.ts';
 import type { InputRequest } from '../protocol/translate/input-request.ts';
 import type { Continuation, Pointer, ResumePoint } from './pointer.ts';
 
-/** Raised by whoever changes what is written: another build refuses a member that it does not know (docs/upgrading.md). */
-export const POINTER_VERSION = 1;
+/**
+ * Another version is for whoever changes what is written: a build refuses what it does not know (docs/upgrading.md). The second
+ * one has forms of OpenAI's extension, and is written only where there is one: builds of the first read all others.
+ */
+export const POINTER_VERSIONS: readonly unknown[] = [1, 2];
 
 const isNull = oneOf(null);
 const isJson = (value: unknown): value is JsonValue => value !== undefined;
@@ -47,7 +50,7 @@ const isInverse = (value: unknown): value is [string, Guarded<typeof isPropertyI
 
 const isAnswerTranslation = either(
   objectOf({ kind: oneOf('elicitation-form'), inverse: listOf(isInverse) }),
-  objectOf({ kind: oneOf('elicitation-url', 'roots') }),
+  objectOf({ kind: oneOf('elicitation-url', 'openai-form', 'roots') }),
   objectOf({ kind: oneOf('sampling'), blocks: oneOf('many', 'one', 'oneWithoutAudio') }),
 );
 
@@ -96,7 +99,7 @@ const isContinuation = objectOf({
 
 const isPointerClaims = objectOf(
   {
-    v: oneOf(POINTER_VERSION),
+    v: oneOf(1, 2),
     aud: isNonEmptyText,
     rt: isNonEmptyText,
     c: isNonEmptyText as ShapeGuard<CallId>,
@@ -133,8 +136,10 @@ export interface WrittenPointer {
 export function writePointer(pointer: Pointer): WrittenPointer | null {
   const { id, instance, address } = pointer.owner;
   const { continuation, outcomeKey, firstTrace } = pointer;
+  const questions = continuation?.questions ?? [];
+  const requests = questions.map(({ request }) => request);
   const claims: PointerClaims = {
-    v: POINTER_VERSION,
+    v: questions.some(({ back }) => back.kind === 'openai-form') ? 2 : 1,
     aud: pointer.audience,
     rt: pointer.route,
     c: pointer.callId,
@@ -150,7 +155,6 @@ export function writePointer(pointer: Pointer): WrittenPointer | null {
     ...(firstTrace === undefined ? {} : { tp: firstTrace }),
     ...(continuation === undefined ? {} : { cont: writeContinuation(continuation) }),
   };
-  const requests = (continuation?.questions ?? []).map(({ request }) => request);
   return isPointerClaims(claims) && areInputRequests(requests) ? { claims, requests } : null;
 }
 

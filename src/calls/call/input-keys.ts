@@ -10,6 +10,7 @@ const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
 const KIND_NAMES: Readonly<Record<InputRequestKind, string>> = {
   'elicitation-form': 'elicitation',
   'elicitation-url': 'elicitation',
+  'openai-form': 'elicitation',
   sampling: 'sampling',
   roots: 'roots',
 };

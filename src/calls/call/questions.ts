@@ -15,6 +15,7 @@ import {
 } from '../../protocol/translate/input-request.ts';
 import { readAnswerAhead } from '../../protocol/translate/answer-ahead.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
+import { OPENAI_FORMS, OPENAI_FORMS_NEED } from '../../protocol/translate/extensions.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { InputErrors, JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
@@ -287,13 +288,16 @@ export class Questions {
   }
 }
 
-/** What each kind takes: a member of the profile of a client, and the capability for which that stands. */
-const NEEDS = {
-  'elicitation-form': ['elicitationForm', { elicitation: { form: {} } }],
-  'elicitation-url': ['elicitationUrl', { elicitation: { url: {} } }],
-  sampling: ['sampling', { sampling: {} }],
-  roots: ['roots', { roots: {} }],
-} as const satisfies Record<InputRequestKind, readonly [keyof ClientProfile, JsonObject]>;
+/** What each kind takes: whether a client declares that, and the capabilities for which it stands. */
+const NEEDS: Readonly<
+  Record<InputRequestKind, readonly [(profile: ClientProfile) => boolean, JsonObject]>
+> = {
+  'elicitation-form': [(profile) => profile.elicitationForm, { elicitation: { form: {} } }],
+  'elicitation-url': [(profile) => profile.elicitationUrl, { elicitation: { url: {} } }],
+  'openai-form': [({ extensions }) => extensions[OPENAI_FORMS] !== undefined, OPENAI_FORMS_NEED],
+  sampling: [(profile) => profile.sampling, { sampling: {} }],
+  roots: [(profile) => profile.roots, { roots: {} }],
+};
 
 function takesTools({ back: { kind }, request }: Question): boolean {
   return kind === 'sampling' && letsUseTools(request.params);
@@ -304,7 +308,8 @@ function capabilityFor(question: Question): JsonObject {
 }
 
 function covers(profile: ClientProfile, question: Question): boolean {
-  return profile[NEEDS[question.back.kind][0]] && (profile.samplingTools || !takesTools(question));
+  const [takes] = NEEDS[question.back.kind];
+  return takes(profile) && (profile.samplingTools || !takesTools(question));
 }
 
 function accepts(reply: JsonRpcReply): boolean {

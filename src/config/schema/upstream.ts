@@ -23,6 +23,9 @@ const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 /** RFC 6749, appendix A. */
 const CLIENT = /^[\x20-\x7e]{1,1024}$/;
 
+/** Versioning, "Extension Negotiation". Those of MCP itself are translated, or cannot be. */
+const EXTENSION = /^(?!io\.modelcontextprotocol\/)[A-Za-z0-9.-]{1,128}\/[A-Za-z0-9._-]{1,128}$/;
+
 /** @param credentials the keys that credentials belong in */
 function httpUrl(credentials: string) {
   return z
@@ -262,6 +265,11 @@ const keys = section(
       ['none', 'caller'],
       'none',
       'Whether the server learns the roots of its client when a session begins. Some servers take them for the folders that they may use, in place of their own, and resolve them on their own machine: with `caller`, a caller chooses what such a server may read there. `--stdio` on loopback sets `caller`. With it, the first call of a session asks a modern client that declares `roots` for them. With `none`, a server gets none at the beginning; one that asks in a call gets those of the client. Legacy clients of `upstream.url` are passed through in any case.',
+    ),
+    extensions: list(
+      'identifiers of extensions',
+      text(EXTENSION, 'the identifier of an extension, such as com.example/theme', 'identifier'),
+      'Extensions of the server that modern clients are told of, besides MCP Apps, `openai/settings` and `openai/mentions`, such as `[com.example/theme]`. They must need no messages of their own: the gateway does not translate any.',
     ),
   },
   'a map with a url or a command',

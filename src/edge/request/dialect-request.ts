@@ -10,7 +10,8 @@ import type { ClientRequestId } from '../../protocol/ids.ts';
 import { isJsonObject, objectMember, without, type JsonObject } from '../../protocol/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { Meta, isLegacyRevision, LEGACY_REVISIONS } from '../../protocol/meta.ts';
-import { legacyCapabilities, TASKS } from '../../protocol/translate/client-profile.ts';
+import { legacyCapabilities } from '../../protocol/translate/client-profile.ts';
+import { TASKS } from '../../protocol/translate/extensions.ts';
 import { finalReply, type WireReply } from '../response-writer.ts';
 import { readHeader } from '../http/header-fields.ts';
 import {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
 import type { JsonRpcReply } from '../json-rpc.ts';
+import { OPENAI_FORMS } from './extensions.ts';
 import {
   translateInputResponse,
   type AnswerTranslation,
@@ -23,14 +24,21 @@ export function readAnswerAhead(
   if (back.kind === 'elicitation-url') return null;
   const read = translateInputResponse(back, value);
   if (read.type === 'ill-formed' || !('result' in read.reply)) return null;
-  const isForm = back.kind === 'elicitation-form' && isJsonObject(value);
-  return isForm && value['action'] === 'accept' && !fillsIn(request.params, value)
-    ? null
-    : read.reply;
+  const form = formOf(back, request.params);
+  const isFilledIn = form !== null && isJsonObject(value) && value['action'] === 'accept';
+  return isFilledIn && !fillsIn(form, value) ? null : read.reply;
 }
 
-function fillsIn(params: JsonObject, answer: JsonObject): boolean {
-  const schema = objectMember(params, 'requestedSchema') ?? {};
+/** Returns the schema of a form; `null` if the question is none. */
+function formOf({ kind }: AnswerTranslation, params: JsonObject): JsonObject | null {
+  if (kind === 'elicitation-form') return objectMember(params, 'requestedSchema') ?? {};
+  if (kind !== 'openai-form') return null;
+  const form = objectMember(objectMember(params, '_meta') ?? {}, OPENAI_FORMS);
+  return objectMember(form ?? {}, 'requestedSchema') ?? {};
+}
+
+function fillsIn(written: JsonObject, answer: JsonObject): boolean {
+  const schema = plainNumbers(written);
   const properties = Object.entries(objectMember(schema, 'properties') ?? {});
   const strict = {
     ...schema,
@@ -42,9 +50,14 @@ function fillsIn(params: JsonObject, answer: JsonObject): boolean {
   };
   try {
     const form = z.fromJSONSchema(strict as Parameters<typeof z.fromJSONSchema>[0]);
-    return form.safeParse(answer['content'] ?? {}).success;
+    return form.safeParse(plainNumbers(objectMember(answer, 'content') ?? {})).success;
   } catch {
     // A schema that cannot be checked is for people to fill in.
     return false;
   }
+}
+
+/** Numbers that were kept as they were written are objects to a validator. */
+function plainNumbers(value: JsonObject): JsonObject {
+  return JSON.parse(JSON.stringify(value)) as JsonObject;
 }

@@ -4,6 +4,7 @@
  */
 import { isJsonObject, objectMember, type JsonObject } from '../json.ts';
 import type { LegacyRevision } from '../meta.ts';
+import { clientExtensions, declaresExtension, TASKS, type Extensions } from './extensions.ts';
 
 export interface ClientProfile {
   readonly elicitationForm: boolean;
@@ -14,7 +15,7 @@ export interface ClientProfile {
   readonly roots: boolean;
   /** Whether the client declares the tasks extension. It concerns the gateway, and no server. */
   readonly tasks?: true;
-  /** The settings of extensions, by their identifiers. */
+  /** Those that are declared to servers. */
   readonly extensions: Extensions;
 }
 
@@ -33,17 +34,18 @@ export const EMPTY_PROFILE: ClientProfile = {
 export function readProfile(capabilities: JsonObject): ClientProfile {
   const elicitation = objectMember(capabilities, 'elicitation');
   const sampling = objectMember(capabilities, 'sampling');
+  const elicitationForm =
+    elicitation !== undefined &&
+    (isJsonObject(elicitation['form']) || Object.keys(elicitation).length === 0);
   return {
-    elicitationForm:
-      elicitation !== undefined &&
-      (isJsonObject(elicitation['form']) || Object.keys(elicitation).length === 0),
+    elicitationForm,
     elicitationUrl: elicitation !== undefined && isJsonObject(elicitation['url']),
     sampling: sampling !== undefined,
     samplingTools: sampling !== undefined && isJsonObject(sampling['tools']),
     samplingContext: sampling !== undefined && isJsonObject(sampling['context']),
     roots: objectMember(capabilities, 'roots') !== undefined,
-    ...(extension(capabilities, TASKS) === undefined ? {} : { tasks: true }),
-    extensions: clientExtensions(capabilities),
+    ...(declaresExtension(capabilities, TASKS) ? { tasks: true } : {}),
+    extensions: clientExtensions(capabilities, { elicitationForm }),
   };
 }
 
@@ -97,39 +99,4 @@ export function legacyCapabilities(
     capabilities['extensions'] = { ...profile.extensions };
   }
   return capabilities;
-}
-
-// Extensions that work through a translation: they add only declarations, and members that are forwarded unchanged
-// (versioning, "Extension Negotiation").
-
-/** Tasks (SEP-2663), which the gateway itself offers. */
-export const TASKS = 'io.modelcontextprotocol/tasks';
-/** MCP Apps: `ui://` resources, and `_meta.ui` of tools that show them. */
-const APPS = 'io.modelcontextprotocol/ui';
-/** The media types of views that the extension defines. */
-const VIEWS = ['text/html;profile=mcp-app'];
-
-export type Extensions = Readonly<Record<string, JsonObject>>;
-
-/**
- * Reads the extensions of a client that are declared to the server, with known settings only: they are part
- * of the key of a session, so a client must not choose them freely.
- */
-function clientExtensions(capabilities: JsonObject): Extensions {
-  const settings = extension(capabilities, APPS);
-  if (settings === undefined) return {};
-  const { mimeTypes } = settings;
-  if (!Array.isArray(mimeTypes)) return { [APPS]: {} };
-  return { [APPS]: { mimeTypes: VIEWS.filter((view) => mimeTypes.includes(view)) } };
-}
-
-/** Reads the extensions of a server that are declared to clients. */
-export function serverExtensions(capabilities: JsonObject): Extensions {
-  const settings = extension(capabilities, APPS);
-  return settings === undefined ? {} : { [APPS]: settings };
-}
-
-/** Returns the settings of an extension; `undefined` if it is not declared. */
-function extension(capabilities: JsonObject, id: string): JsonObject | undefined {
-  return objectMember(objectMember(capabilities, 'extensions') ?? {}, id);
 }

@@ -8,7 +8,7 @@ import { fromServer } from './cleaning.ts';
 import type { InputRequest } from './input-request.ts';
 import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
 import { Meta } from '../meta.ts';
-import { serverExtensions, TASKS } from './client-profile.ts';
+import { serverExtensions, TASKS } from './extensions.ts';
 
 export interface CacheFields {
   readonly ttlMs: number;
@@ -152,6 +152,8 @@ export interface DiscoverContext {
   readonly canReceiveNotifications: boolean;
   /** Whether the gateway makes tasks of tool calls. */
   readonly offersTasks: boolean;
+  /** Extensions of the server that the operator wants to be advertised, besides those that are known. */
+  readonly extensions: readonly string[];
 }
 
 /** Translates the upstream's `initialize` result. */
@@ -164,6 +166,7 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
       objectMember(initialized, 'capabilities') ?? {},
       context.canReceiveNotifications,
       context.offersTasks,
+      context.extensions,
     ),
     ...(typeof instructions === 'string' ? { instructions } : {}),
     ttlMs: context.ttlMs,
@@ -178,13 +181,14 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
 
 /**
  * Translates the capabilities of a legacy server. Unknown or experimental traffic is not translated, and not advertised.
- * Extensions that work through a translation are. `tasks` became an extension, which the gateway offers for any server
+ * Extensions that pass a translation are, and those that the operator names. `tasks` became an extension, which the gateway offers for any server
  * that has tools.
  */
 export function modernCapabilities(
   capabilities: JsonObject,
   canReceiveNotifications: boolean,
   offersTasks = false,
+  named: readonly string[] = [],
 ): JsonObject {
   const modern: JsonObject = {};
   for (const name of ['tools', 'prompts', 'resources']) {
@@ -200,7 +204,7 @@ export function modernCapabilities(
     if (objectMember(capabilities, name) !== undefined) modern[name] = {};
   }
   const tasks = offersTasks && modern['tools'] !== undefined ? { [TASKS]: {} } : {};
-  const extensions = { ...serverExtensions(capabilities), ...tasks };
+  const extensions = { ...serverExtensions(capabilities, named), ...tasks };
   if (Object.keys(extensions).length > 0) modern['extensions'] = { ...extensions };
   return modern;
 }

@@ -4,6 +4,7 @@
  * server gets what it asked for.
  */
 import {
+  isJsonInteger,
   isJsonNumber,
   isJsonObject,
   objectMember,
@@ -284,10 +285,10 @@ const isTexts: ValueCheck = (value) => Array.isArray(value) && value.every(isTex
 const KEYWORDS: Readonly<Record<string, ValueCheck>> = {
   minimum: isJsonNumber,
   maximum: isJsonNumber,
-  minLength: Number.isInteger,
-  maxLength: Number.isInteger,
-  minItems: Number.isInteger,
-  maxItems: Number.isInteger,
+  minLength: isJsonInteger,
+  maxLength: isJsonInteger,
+  minItems: isJsonInteger,
+  maxItems: isJsonInteger,
   enumNames: isTexts,
   title: isText,
   description: isText,

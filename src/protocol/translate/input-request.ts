@@ -3,6 +3,7 @@
  * gets what its revision allows, and a client sees only what it declared (MRTR, server requirement 7).
  */
 import type { ClientProfile } from './client-profile.ts';
+import { OPENAI_FORMS, OPENAI_FORMS_NEED } from './extensions.ts';
 import {
   normaliseElicitationSchema,
   restoreContent,
@@ -28,10 +29,28 @@ export type InputRequest = { method: string; params: JsonObject };
 export type AnswerTranslation =
   | { readonly kind: 'elicitation-form'; readonly inverse: SchemaInverse }
   | { readonly kind: 'elicitation-url' }
+  /** A form of OpenAI's extension, whose schema and answer are not touched. */
+  | { readonly kind: 'openai-form' }
   | { readonly kind: 'sampling'; readonly blocks: SamplingBlocks }
   | { readonly kind: 'roots' };
 
 export type InputRequestKind = AnswerTranslation['kind'];
+
+/** How a legacy server asks for a form of OpenAI's extension. */
+const OPENAI_CREATE = 'openai/elicitation/create';
+
+/** What a legacy server can ask for, by method. */
+const QUESTIONS: ReadonlyMap<string, 'elicitation' | 'sampling' | 'roots'> = new Map([
+  ['elicitation/create', 'elicitation'],
+  [OPENAI_CREATE, 'elicitation'],
+  ['sampling/createMessage', 'sampling'],
+  ['roots/list', 'roots'],
+]);
+
+/** Returns what a server asks for with a method; `null` if that is no question. */
+export function askedBy(method: string): 'elicitation' | 'sampling' | 'roots' | null {
+  return QUESTIONS.get(method) ?? null;
+}
 
 /** A list of content blocks (2025-11-25, if the server sent tools), or one; audio since 2025-03-26. */
 export type SamplingBlocks = 'many' | 'one' | 'oneWithoutAudio';
@@ -65,6 +84,11 @@ export function translateServerRequest(
   switch (method) {
     case 'elicitation/create':
       return elicitation(params, profile);
+    case OPENAI_CREATE:
+      // It is `elicitation/create` with more to its forms.
+      return params['mode'] === undefined || params['mode'] === 'form'
+        ? openaiForm(params, profile)
+        : elicitation(params, profile);
     case 'sampling/createMessage':
       return sampling(params, profile, revision);
     case 'roots/list':
@@ -82,6 +106,8 @@ export function translateInputResponse(back: AnswerTranslation, value: JsonValue
       return readElicitation(value, (content) => restoreContent(content, back.inverse));
     case 'elicitation-url':
       return readElicitation(value, null);
+    case 'openai-form':
+      return readOpenaiForm(value);
     case 'sampling':
       return readSampling(value, back.blocks);
     case 'roots':
@@ -94,6 +120,7 @@ export function closeOutReply(kind: InputRequestKind): JsonRpcReply {
   switch (kind) {
     case 'elicitation-form':
     case 'elicitation-url':
+    case 'openai-form':
       return { result: { action: 'cancel' } };
     case 'sampling':
       return { error: { code: USER_REJECTED, message: 'The request was not answered' } };
@@ -140,6 +167,37 @@ function formElicitation(params: JsonObject): ServerRequestTranslation {
       params: { ...common(params), mode: 'form', requestedSchema: normalised.schema },
     },
     back: { kind: 'elicitation-form', inverse: normalised.inverse },
+  };
+}
+
+/**
+ * Puts the form into `_meta`, and an empty one in its place ("OpenAI Form Elicitation", "Multi-Round-Trip Elicitation"). It is
+ * data of the server: nothing of it is checked, rewritten or left out.
+ */
+function openaiForm(params: JsonObject, profile: ClientProfile): ServerRequestTranslation {
+  if (profile.extensions[OPENAI_FORMS] === undefined) {
+    return undeclared(OPENAI_FORMS_NEED, ErrorCode.methodNotFound);
+  }
+  const requestedSchema = objectMember(params, 'requestedSchema');
+  if (requestedSchema === undefined || typeof params['message'] !== 'string') {
+    const problem = '"message" must be a string, and "requestedSchema" an object';
+    return refuse(ErrorCode.invalidParams, problem, 'malformed');
+  }
+  const shown = common(params);
+  const meta = objectMember(shown, '_meta') ?? {};
+  const form = { ...objectMember(meta, OPENAI_FORMS), requestedSchema };
+  return {
+    type: 'surface',
+    request: {
+      method: 'elicitation/create',
+      params: {
+        ...shown,
+        mode: 'form',
+        requestedSchema: { type: 'object', properties: {} },
+        _meta: { ...meta, [OPENAI_FORMS]: form },
+      },
+    },
+    back: { kind: 'openai-form' },
   };
 }
 
@@ -228,17 +286,31 @@ function readElicitation(
 ): AnswerReading {
   const { action, content = {} } = value;
   if (action === 'decline' || action === 'cancel') return respond({ action });
-  if (action !== 'accept') {
-    return illFormed('"action" must be "accept", "decline" or "cancel"');
-  }
+  if (action !== 'accept') return illFormed(NO_ACTION);
   if (restore === null) return respond({ action });
-  if (!isJsonObject(content)) return illFormed('"content" must be an object');
-  for (const [name, entry] of Object.entries(content)) {
-    if (!isFormValue(entry)) {
-      return illFormed(`content["${name}"] must be a string, number, boolean or list of strings`);
-    }
-  }
+  if (!isJsonObject(content)) return illFormed(NO_CONTENT);
+  const problem = contentProblem(content);
+  if (problem !== null) return illFormed(problem);
   return respond({ ...plainResult(value), action, content: restore(content) });
+}
+
+/** The server gets the answer as it is: members are neither added nor left out. */
+function readOpenaiForm(value: JsonObject): AnswerReading {
+  const { action, content = {} } = value;
+  if (action !== 'accept' && action !== 'decline' && action !== 'cancel')
+    return illFormed(NO_ACTION);
+  if (!isJsonObject(content)) return illFormed(NO_CONTENT);
+  const problem = contentProblem(content);
+  return problem === null ? respond(plainResult(value)) : illFormed(problem);
+}
+
+const NO_ACTION = '"action" must be "accept", "decline" or "cancel"';
+const NO_CONTENT = '"content" must be an object';
+
+function contentProblem(content: JsonObject): string | null {
+  const wrong = Object.entries(content).find(([, value]) => !isFormValue(value));
+  if (wrong === undefined) return null;
+  return `content["${wrong[0]}"] must be a string, number, boolean or list of strings`;
 }
 
 function isFormValue(value: JsonValue): boolean {

@@ -34,6 +34,7 @@ const DISCOVERY = {
   ttlMs: 0,
   canReceiveNotifications: true,
   offersTasks: true,
+  extensions: [],
 };
 const PROFILE = readProfile({ elicitation: { form: {}, url: {} }, sampling: {}, roots: {} });
 const EVENT_BYTES = 1024 * 1024;

@@ -10,6 +10,7 @@ const CLIENT = {
   extensions: { [UI]: { mimeTypes: ['text/html;profile=mcp-app'] } },
 };
 const CLOCK = 'ui://clock/app.html';
+const SETTINGS = { readTool: 'settings.read', updateTool: 'settings.update' };
 const PLAIN_TOOL = { name: 'time', inputSchema: { type: 'object' } };
 const PAGE = {
   uri: CLOCK,
@@ -19,7 +20,7 @@ const PAGE = {
 };
 
 /** A server that has a tool with a view, for clients that can show one. */
-async function clockServer() {
+async function clockServer(extensions: string[] = []) {
   const canShow = new Set<unknown>();
   let sessions = 0;
   const server = await ScriptedServer.start(({ method, headers, body }, response) => {
@@ -33,7 +34,8 @@ async function clockServer() {
       const capabilities = {
         tools: {},
         resources: {},
-        extensions: { [UI]: {}, 'com.example/x': {} },
+        extensions: { [UI]: {}, 'com.example/x': {}, 'com.example/named': { a: 1 } },
+        experimental: { 'openai/settings': SETTINGS, 'com.example/y': {} },
       };
       return reply({ ...INITIALIZE_RESULT, capabilities }, { 'mcp-session-id': session });
     }
@@ -41,14 +43,17 @@ async function clockServer() {
     const tool = shows ? { ...PLAIN_TOOL, _meta: { ui: { resourceUri: CLOCK } } } : PLAIN_TOOL;
     return reply(body.method === 'tools/list' ? { tools: [tool] } : { contents: [PAGE] });
   });
-  const { gateway } = await gatewayBefore(server, { transport: 'streamable-http' });
+  const { gateway } = await gatewayBefore(server, {
+    transport: 'streamable-http',
+    upstream: { extensions },
+  });
   return { server, url: gateway.url };
 }
 
-// Rule handshake-6: MCP Apps (`io.modelcontextprotocol/ui`) is declared with the client's settings, and
-// sessions are kept apart by them. `roots.listChanged`, `tasks`, `experimental` and other extensions are
-// never declared, whatever the client says: the gateway hears of no changed roots, and carries no traffic of
-// the others.
+// Rule handshake-6: MCP Apps (`io.modelcontextprotocol/ui`) and OpenAI's forms (handshake-17) are declared, with
+// settings that are known, and sessions are kept apart by them. `roots.listChanged`, `tasks`, `experimental` and other
+// extensions are never declared, whatever the client says: the gateway hears of no changed roots, and carries no
+// traffic of the others.
 test('a client that can show views is offered them, and another one is not', async () => {
   const { url } = await clockServer();
   const tools = async (capabilities: object) =>
@@ -66,8 +71,17 @@ test('what the client declares reaches the server, and what the server declares 
   const { response } = await send(url, 'server/discover');
   expect(response.result.capabilities.extensions).toEqual({
     [UI]: {},
+    'openai/settings': SETTINGS,
     'io.modelcontextprotocol/tasks': {},
   });
+});
+
+// Rule discover-10.
+test('what the operator names is told to clients, and nothing else that nobody knows', async () => {
+  const { url } = await clockServer(['com.example/named', 'com.example/missing']);
+  const { response, text } = await send(url, 'server/discover');
+  expect(response.result.capabilities.extensions).toMatchObject({ 'com.example/named': { a: 1 } });
+  expect(text).not.toMatch(/com\.example\/(x|y|missing)/);
 });
 
 test('what a client makes up in its settings opens no sessions of its own', async () => {

@@ -65,6 +65,7 @@ function discoveryOf(server: ScriptedServer, clock: ManualClock): Discovery {
     pool,
     clock,
     offersTasks: false,
+    extensions: [],
     supportedVersions: () => ['2026-07-28'],
     ttlMs: TTL_MS,
     lastGreeting: () => upstream.lastGreeting(),

@@ -19,6 +19,7 @@ const OUTCOMES = [
 const KINDS = {
   'elicitation-form': 'a form',
   'elicitation-url': 'a visit to a URL',
+  'openai-form': 'a form (OpenAI)',
   sampling: 'a model',
   roots: 'roots',
 };

@@ -12,6 +12,7 @@ import {
 import { isExactNumber, type ExactNumber, type JsonObject } from '../../../protocol/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../../discovery/broadcast-detector.ts';
+import { askedBy } from '../../../protocol/translate/input-request.ts';
 import { relatedTaskOf, TASK_STATUS, taskIdOf } from '../../../protocol/task.ts';
 import { TRAITS } from '../../transport/traits.ts';
 import type { MessageSource, Transport } from '../../transport/transport.ts';
@@ -64,7 +65,6 @@ export type RoutedMessage<Call> =
     };
 
 const IGNORED = { type: 'ignored' } as const;
-const QUESTIONS = new Set(['elicitation/create', 'sampling/createMessage', 'roots/list']);
 
 /** The notifications by which a server says that a list changed. */
 export const LIST_CHANGES: readonly string[] = [
@@ -75,7 +75,7 @@ export const LIST_CHANGES: readonly string[] = [
 
 /** True for requests that ask the client or its user something. */
 export function isQuestion(method: string): boolean {
-  return QUESTIONS.has(method);
+  return askedBy(method) !== null;
 }
 
 /** Decides whom a message is for that is not a reply. */
@@ -231,12 +231,13 @@ export function unasked(method: string): JsonRpcReply {
 
 /** The reply to a request that belongs to no call. It never reaches a user. */
 function refusalReply(method: string, callRunning: boolean): JsonRpcReply {
-  if (method === 'roots/list') return { result: { roots: [] } };
-  if (method === 'elicitation/create' && callRunning) return { result: { action: 'cancel' } };
-  if (method === 'sampling/createMessage' && callRunning) {
+  const asked = askedBy(method);
+  if (asked === 'roots') return { result: { roots: [] } };
+  if (asked === 'elicitation' && callRunning) return { result: { action: 'cancel' } };
+  if (asked === 'sampling' && callRunning) {
     return { error: { code: -1, message: 'No user is available to review the request' } };
   }
-  if (isQuestion(method)) {
+  if (asked !== null) {
     return {
       error: {
         code: ErrorCode.invalidParams,

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { missingCapability } from '../../../../src/model/question-failures.ts';
 import type { ToolCall } from '../../../fixtures/servers/legacy/tools.ts';
 import { askName } from '../../../fixtures/servers/legacy-server.ts';
+import { OPENAI_CAPABILITIES, pickPart } from '../../../fixtures/servers/openai-form.ts';
 import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import { greet, legacyGateway, text } from '../../../fixtures/gateways/legacy-gateway.ts';
 
@@ -43,6 +44,20 @@ describe('capabilities that the client did not declare', () => {
     });
   });
 
+  // Rule openai-3.
+  test.each([{}, { elicitation: { form: {} } }, { extensions: OPENAI_CAPABILITIES.extensions }])(
+    "make the failure of a call that asks for a form of OpenAI's extension one that names both: %j",
+    async (capabilities) => {
+      const { url } = await legacyGateway({ tools: { pick: pickPart } });
+      const { status, response } = await callTool(url, 'pick', {}, { capabilities });
+      expect([status, response.error.code]).toEqual([400, -32021]);
+      expect(response.error.data).toMatchObject({
+        requiredCapabilities: OPENAI_CAPABILITIES,
+        upstream: { code: -32601 },
+      });
+    },
+  );
+
   const asks =
     'This tool asks the user something, and this client cannot show questions (elicitation). ';
 
@@ -70,6 +85,11 @@ describe('capabilities that the client did not declare', () => {
   // Rule undeclared-2.
   test.each([
     ['a form', { elicitation: { form: {} } }, asks],
+    [
+      "a form of OpenAI's extension",
+      OPENAI_CAPABILITIES,
+      'This tool asks the user something in a form that this client cannot show (openai/elicitation). ',
+    ],
     ['a URL', { elicitation: { url: {} } }, 'This tool sends the user to a web page, '],
     ['a sample', { sampling: {} }, 'This tool asks a model something, '],
     ['roots', { roots: {} }, 'This tool asks which folders to use, '],

@@ -244,6 +244,32 @@ describe('a retry that declares less than the first request did', () => {
     expect(other.uncovered([key], { ...ALL, samplingTools: false })).toEqual([key]);
   });
 
+  // Rule openai-3.
+  test("does not cover a form of OpenAI's extension when it declares plain forms alone", () => {
+    const shows = { ...ALL, extensions: { 'openai/elicitation': { form: {} } } };
+    const questions = new Questions(OPTIONS);
+    const params = { message: 'm', requestedSchema: { type: 'object' } };
+    const asked = questions.ask(
+      serverRequestId(1),
+      'openai/elicitation/create',
+      params,
+      shows,
+      '2025-11-25',
+    );
+    if (asked.type === 'refused') throw new Error(asked.reason);
+    const { key } = asked.request;
+    expect(key).toBe('elicitation-1');
+    for (const at of [questions, new Questions(OPTIONS)]) {
+      if (at !== questions) at.restore(questions.sealed([key]), questions.keysGiven);
+      expect(at.uncovered([key], shows)).toEqual([]);
+      expect(at.uncovered([key], ALL)).toEqual([key]);
+      expect(at.requiredFor([key])).toEqual({
+        elicitation: { form: {} },
+        extensions: { 'openai/elicitation': { form: {} } },
+      });
+    }
+  });
+
   // Rule undeclared-4.
   test('is told what all of them together take', () => {
     const { questions, keys } = three();

@@ -122,6 +122,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
             ttlMs: 5,
             canReceiveNotifications: true,
             offersTasks: false,
+            extensions: [],
           },
         );
         expectNothingForged(heard, SERVER_INFO);

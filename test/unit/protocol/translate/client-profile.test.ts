@@ -14,6 +14,8 @@ import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
 const APPS_VIEW = 'text/html;profile=mcp-app';
 const APPS = { 'io.modelcontextprotocol/ui': { mimeTypes: [APPS_VIEW] } };
 const NO_VIEWS = { 'io.modelcontextprotocol/ui': {} };
+const OPENAI = { 'openai/elicitation': { form: {} } };
+const FORMS = { elicitation: { form: {} } };
 
 const profiles: fc.Arbitrary<ClientProfile> = fc
   .record({
@@ -24,9 +26,11 @@ const profiles: fc.Arbitrary<ClientProfile> = fc
     samplingContext: fc.boolean(),
     roots: fc.boolean(),
     extensions: fc.constantFrom({}, APPS, NO_VIEWS),
+    openaiForms: fc.boolean(),
   })
-  .map(({ sampling, samplingTools, samplingContext, ...rest }) => ({
+  .map(({ sampling, samplingTools, samplingContext, openaiForms, extensions, ...rest }) => ({
     ...rest,
+    extensions: rest.elicitationForm && openaiForms ? { ...extensions, ...OPENAI } : extensions,
     sampling,
     samplingTools: sampling && samplingTools,
     samplingContext: sampling && samplingContext,
@@ -56,6 +60,23 @@ describe('what a client declared', () => {
     ],
     [{ extensions: { 'io.modelcontextprotocol/ui': { more: 1 } } }, { extensions: NO_VIEWS }],
     [{ extensions: { 'io.modelcontextprotocol/ui': true, 'com.example/x': {} } }, {}],
+    [
+      { ...FORMS, extensions: OPENAI },
+      { elicitationForm: true, extensions: OPENAI },
+    ],
+    [
+      { elicitation: {}, extensions: OPENAI },
+      { elicitationForm: true, extensions: OPENAI },
+    ],
+    [
+      { ...FORMS, extensions: { 'openai/elicitation': { form: { more: 1 }, more: 1 }, ...APPS } },
+      { elicitationForm: true, extensions: { ...APPS, ...OPENAI } },
+    ],
+    [{ extensions: OPENAI }, {}],
+    [{ elicitation: { url: {} }, extensions: OPENAI }, { elicitationUrl: true }],
+    [{ ...FORMS, extensions: { 'openai/elicitation': { form: true } } }, { elicitationForm: true }],
+    [{ ...FORMS, experimental: OPENAI }, { elicitationForm: true }],
+    [{ ...FORMS, extensions: { 'openai/settings': {} } }, { elicitationForm: true }],
     [{ elicitation: true, sampling: 'yes', roots: null }, {}],
   ])('%j (elicitation, "Capabilities": an empty object means form mode)', (declared, expected) => {
     expect(readProfile(declared)).toEqual({ ...EMPTY_PROFILE, ...expected });

@@ -14,6 +14,7 @@ const CONTEXT = {
   ttlMs: 60_000,
   canReceiveNotifications: false,
   offersTasks: false,
+  extensions: [],
 };
 
 // Rule discover-2 (server/discover, "DiscoverResult"): `instructions` and the `_meta` members of vendors are
@@ -54,9 +55,9 @@ test('a server that said nothing has no capabilities and no instructions', () =>
 
 // Rule discover-4 (versioning, "Extension Negotiation"; logging, "Capabilities"): `tools`, `prompts`, `resources`,
 // `logging` and `completions` are declared if the server declared them, whichever revision it speaks. Of its
-// `extensions` only MCP Apps (`io.modelcontextprotocol/ui`) is, which adds nothing to the wire that is not passed on.
-// Its `tasks`, `experimental`, other extensions and unknown capabilities are not, since the gateway could not honour
-// them. The tasks extension is the gateway's own (promoted-11).
+// `extensions` MCP Apps (`io.modelcontextprotocol/ui`) is, which adds nothing to the wire that is not passed on, and
+// those of discover-10. Its `tasks`, `experimental`, other extensions and unknown capabilities are not, since the gateway
+// could not honour them. The tasks extension is the gateway's own (promoted-11).
 describe('capabilities', () => {
   const all = {
     tools: { listChanged: true },
@@ -89,6 +90,32 @@ describe('capabilities', () => {
     const extensions = { ...ui, 'io.modelcontextprotocol/tasks': {}, 'com.example/odd': {} };
     expect(modernCapabilities({ extensions }, true)).toEqual({ extensions: ui });
     expect(modernCapabilities({ extensions: { 'com.example/odd': {} } }, true)).toEqual({});
+  });
+
+  // Rule discover-10 (OpenAI MCP Extensions, "Server Capabilities"): `openai/settings` and `openai/mentions`, which tools
+  // serve, are told as the server sent them, from its `extensions` or else from its `experimental`. So are those that the
+  // operator names (`upstream.extensions`).
+  test.each(['openai/settings', 'openai/mentions'])('tell of %s as it was sent', (id) => {
+    const [sent, older] = [{ readTool: 'a', more: [1.5] }, { readTool: 'old' }];
+    const told = (capabilities: JsonObject) => modernCapabilities(capabilities, true);
+    expect(told({ extensions: { [id]: sent } })).toEqual({ extensions: { [id]: sent } });
+    expect(told({ experimental: { [id]: older } })).toEqual({ extensions: { [id]: older } });
+    const both = { experimental: { [id]: older }, extensions: { [id]: sent } };
+    expect(told(both)).toEqual({ extensions: { [id]: sent } });
+    expect(told({ extensions: { [id]: true }, experimental: { [id]: older } })).toEqual({
+      extensions: { [id]: older },
+    });
+  });
+
+  // Rule discover-10.
+  test('tell of what the operator names, where the server declares it', () => {
+    const odd = { 'com.example/odd': { a: 1 } };
+    const named = ['com.example/odd', 'com.example/other', 'com.example/older'];
+    const experimental = { 'com.example/older': {}, 'com.example/unnamed': {} };
+    const declared = { extensions: odd, experimental };
+    expect(modernCapabilities(declared, true, false, named)).toEqual({
+      extensions: { ...odd, 'com.example/older': {} },
+    });
   });
 
   // Rule discover-4.

@@ -99,6 +99,7 @@ describe('whatever a legacy server asks', () => {
         const declaredFor = {
           'elicitation-form': declared.elicitationForm,
           'elicitation-url': declared.elicitationUrl,
+          'openai-form': false,
           sampling: declared.sampling,
           roots: declared.roots,
         };
