@@ -38,6 +38,7 @@ export interface RequestForwarderOptions {
   /** The cache fields of list results. */
   readonly caching: CacheFields;
   readonly parameterHeaders: 'strip' | 'validate';
+  readonly schemas: 'as-is' | 'compatible';
   /** Called with each list of tools, as the server sent it. */
   readonly onTools: (request: EdgeRequest, tools: readonly JsonValue[]) => void;
 }
@@ -137,9 +138,9 @@ export class RequestForwarder {
 
   #reply(method: string, reply: JsonRpcReply, session: Session): CallReply {
     if ('error' in reply) return { kind: 'failed', failure: edgeError(method, reply.error) };
-    const { caching, parameterHeaders } = this.#options;
+    const { caching, parameterHeaders, schemas } = this.#options;
     const serverInfo = objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
-    const context = { serverInfo, caching, parameterHeaders };
+    const context = { serverInfo, caching, parameterHeaders, schemas };
     return { kind: 'result', result: completeResult(method, reply.result, context) };
   }
 

@@ -35,6 +35,7 @@ export function advise(findings: Findings, context: ProbeContext): Advice {
     ...sessionNotes(findings),
     ...(findings.command === null ? releaseNotes(release, findings) : STDIO_NOTES),
     ...replayNotes(annotated),
+    ...dialectNotes(findings.tools.items),
     ...headerNotes(headerNames),
     ...(query
       ? ['Add the query of your URL. It is omitted here, since it can contain a credential.']
@@ -47,6 +48,9 @@ export function advise(findings: Findings, context: ProbeContext): Advice {
   const config = { routes: [route] };
   return { ...common, gatewayNeeded: true, config, notes };
 }
+
+/** How many tools a note names. */
+const MAX_NAMED = 20;
 
 function isRepeatable({ readOnly, idempotent }: ToolEntry): boolean {
   return readOnly || idempotent;
@@ -223,6 +227,18 @@ function replayNotes(annotated: readonly string[]): string[] {
   return [
     `${tools} annotated as read-only or idempotent. If you trust that, set continuation.replay.annotated: true, so that lost calls are repeated.`,
   ];
+}
+
+function dialectNotes(tools: readonly ToolEntry[]): string[] {
+  const older = tools.filter(({ olderDialect }) => olderDialect !== undefined);
+  if (older.length === 0) return [];
+  const left = older.filter(({ olderDialect }) => olderDialect === 'left').map(({ name }) => name);
+  const count = older.length === 1 ? '1 tool has a schema' : `${older.length} tools have schemas`;
+  const note = `${count} of an older dialect of JSON Schema, at which some clients drop a tool, or all. tools.schemas: compatible takes its name off where the schema means the same in 2020-12.`;
+  if (left.length === 0) return [note];
+  const names = left.slice(0, MAX_NAMED).map((name) => asOneLine(name, 100));
+  const more = left.length > names.length ? ` and ${left.length - names.length} more` : '';
+  return [`${note} It leaves those of ${names.join(', ')}${more}.`];
 }
 
 function headerNotes(headerNames: readonly string[]): string[] {

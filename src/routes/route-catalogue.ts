@@ -44,6 +44,7 @@ export function createCatalogue(
     maxItems: MAX_LIST_ITEMS,
     caching: { ttlMs: config.caching.listTtlMs, cacheScope: config.caching.scope },
     parameterHeaders: config.tools.parameterHeaders,
+    schemas: config.tools.schemas,
     onTools: (request, tools) => {
       taskTools.learn(request, tools);
       metrics.learnTools(route, namesOf(tools));

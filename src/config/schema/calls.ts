@@ -73,6 +73,11 @@ export const tools = section({
     'strip',
     'What happens to `x-mcp-header` annotations. `strip` removes them, so that clients do not send these headers, which no legacy server reads. `validate` keeps them and compares the headers of every call with its arguments, for proxies that route on them.',
   ),
+  schemas: choice(
+    ['as-is', 'compatible'],
+    'as-is',
+    'What happens to input and output schemas that name an older dialect of JSON Schema in `$schema`, at which some clients drop a tool, or all. `compatible` takes the name of draft-06, draft-07 or 2019-09 off where each keyword of the schema means the same in 2020-12, the dialect of a schema without a name. Other schemas stay as they are, and `probe` names their tools. Requests that are passed through, and legacy clients, get them as they are.',
+  ),
 })
   .prefault({})
   .describe('Who may use which tools, and how tools are presented.');

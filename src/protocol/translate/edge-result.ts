@@ -4,6 +4,7 @@
  * "Cacheable Results").
  */
 import { annotatedParameters, withoutHeaderAnnotations } from './header-annotations.ts';
+import { compatibleSchema } from './schema-dialect.ts';
 import { fromServer } from './cleaning.ts';
 import type { InputRequest } from './input-request.ts';
 import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
@@ -24,6 +25,8 @@ export interface ResultContext {
   readonly caching?: CacheFields;
   /** Whether `x-mcp-header` annotations stay. They are useless if the headers are not validated. */
   readonly parameterHeaders?: 'strip' | 'validate';
+  /** Whether schemas of tools lose the names of older dialects that mean the same. */
+  readonly schemas?: 'as-is' | 'compatible';
 }
 
 const CACHEABLE: ReadonlySet<string> = new Set([
@@ -47,7 +50,7 @@ export function completeResult(
 ): JsonObject {
   const members = without(fromServer(result), OF_CACHES);
   const complete: JsonObject = {
-    ...without(shaped(method, members, context.parameterHeaders === 'validate'), ['_meta']),
+    ...without(shaped(method, members, context), ['_meta']),
     resultType: 'complete',
     ...metaMember(objectMember(members, '_meta') ?? {}, context.serverInfo),
   };
@@ -82,12 +85,12 @@ export function metaMember(meta: JsonObject, serverInfo: JsonObject | null): Jso
 
 const NEVER_CACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
 
-function shaped(method: string, result: JsonObject, keepHeaders: boolean): JsonObject {
+function shaped(method: string, result: JsonObject, context: ResultContext): JsonObject {
   switch (method) {
     case 'tools/call':
       return withContent(result);
     case 'tools/list':
-      return { ...result, tools: tools(result['tools'], keepHeaders) };
+      return { ...result, tools: tools(result['tools'], context) };
     case 'completion/complete':
       return withCompletion(result);
     default:
@@ -118,14 +121,14 @@ function withCompletion(result: JsonObject): JsonObject {
 }
 
 /** Lists tools in the server's order, each name once. A tool without a name cannot be called and is dropped. */
-function tools(value: JsonValue | undefined, keepHeaders: boolean): JsonValue[] {
+function tools(value: JsonValue | undefined, context: ResultContext): JsonValue[] {
   if (!Array.isArray(value)) return [];
   const named = new Map<string, JsonObject>();
   for (const tool of value) {
     if (!isJsonObject(tool)) continue;
     const { name } = tool;
     if (typeof name === 'string' && !named.has(name)) {
-      named.set(name, modernTool(tool, keepHeaders));
+      named.set(name, modernTool(tool, context));
     }
   }
   return [...named.values()];
@@ -135,12 +138,19 @@ function tools(value: JsonValue | undefined, keepHeaders: boolean): JsonValue[] 
  * Removes `execution`, which belongs to legacy tasks, and `x-mcp-header`: it makes clients send headers that
  * no legacy server reads, and drop the whole tool if an annotation is invalid.
  */
-function modernTool(tool: JsonObject, keepHeaders: boolean): JsonObject {
+function modernTool(
+  tool: JsonObject,
+  { parameterHeaders, schemas }: Pick<ResultContext, 'parameterHeaders' | 'schemas'>,
+): JsonObject {
+  const shown = (schema: JsonObject) =>
+    schemas === 'compatible' ? compatibleSchema(schema) : schema;
   const schema = objectMember(tool, 'inputSchema') ?? {};
-  const kept = keepHeaders && annotatedParameters(schema) !== null;
+  const outputSchema = objectMember(tool, 'outputSchema');
+  const kept = parameterHeaders === 'validate' && annotatedParameters(schema) !== null;
   return {
     ...without(tool, ['execution']),
-    inputSchema: { type: 'object', ...(kept ? schema : withoutHeaderAnnotations(schema)) },
+    inputSchema: { type: 'object', ...shown(kept ? schema : withoutHeaderAnnotations(schema)) },
+    ...(outputSchema === undefined ? {} : { outputSchema: shown(outputSchema) }),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Reads the lists of a server, page by page, up to a limit. */
 import { isJsonObject, objectMember, type JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { dialectOutcome } from '../../protocol/translate/schema-dialect.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
 
 /** Requests one page of a list. */
@@ -31,6 +32,8 @@ export interface ToolEntry extends Entry {
   /** The hints of its annotations. They are claims of the server. */
   readonly readOnly: boolean;
   readonly idempotent: boolean;
+  /** What `tools.schemas: compatible` does if a schema names an older dialect: it takes all of these names off, or leaves one. */
+  readonly olderDialect?: 'taken-off' | 'left';
 }
 
 export interface Listings {
@@ -116,10 +119,14 @@ function resourceOf(raw: JsonObject, member: 'uri' | 'uriTemplate'): ResourceEnt
 
 function toolOf(raw: JsonObject): ToolEntry {
   const annotations = objectMember(raw, 'annotations') ?? {};
+  const schemas = ['inputSchema', 'outputSchema'].map((name) => objectMember(raw, name) ?? {});
+  const outcomes = new Set(schemas.map(dialectOutcome));
+  const older = outcomes.has('left') ? 'left' : outcomes.has('taken-off') ? 'taken-off' : null;
   return {
     ...entryOf(raw),
     readOnly: annotations['readOnlyHint'] === true,
     idempotent: annotations['idempotentHint'] === true,
+    ...(older === null ? {} : { olderDialect: older }),
   };
 }
 

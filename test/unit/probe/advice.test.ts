@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import { advise, type ProbeContext } from '../../../src/probe/advice.ts';
 import type { Findings, RealCallReport, ResumptionReport } from '../../../src/probe/report.ts';
 import { configOf } from '../config/problems-of.ts';
-import { findings, PLAIN } from './findings.ts';
+import { findings, listing, PLAIN } from './findings.ts';
 
 const adviceFor = (also: Partial<Findings> = {}, circumstances: Partial<ProbeContext> = {}) =>
   advise(findings(also), { ...PLAIN, ...circumstances });
@@ -125,6 +125,18 @@ test('tools that are annotated are counted, those that are not are left alone', 
   const { annotatedTools, notes } = adviceFor();
   expect(annotatedTools).toEqual(['read', 'delete']);
   expect(notes.join('\n')).toMatch(/^2 tools .* continuation\.replay\.annotated: true/m);
+});
+
+// Rule lists-10: `probe` says how many tools have schemas of an older dialect, and names those whose schemas `tools.schemas: compatible` leaves.
+test('tools with schemas of an older dialect are counted, and named if their schemas are left', () => {
+  const tool = { description: null, readOnly: false, idempotent: false };
+  const taken = { ...tool, name: 'read', olderDialect: 'taken-off' } as const;
+  const left = { ...tool, name: 'move', olderDialect: 'left' } as const;
+  const notesFor = (...items: (typeof taken | typeof left)[]) =>
+    adviceFor({ tools: listing(items) }).notes.join('\n');
+  expect(adviceFor().notes.join('\n')).not.toContain('dialect');
+  expect(notesFor(taken)).toMatch(/^1 tool has a schema of an older dialect .* in 2020-12\.$/m);
+  expect(notesFor(taken, left)).toMatch(/^2 tools have schemas .* It leaves those of move\.$/m);
 });
 
 test('a modern server gets no snippet', () => {

@@ -96,3 +96,19 @@ describe('what goes wrong is said with what was read before', () => {
     expect(found.resourceTemplates.problem).toBeNull();
   });
 });
+
+// Rule lists-10.
+test('a tool tells whether one of its schemas keeps the name of an older dialect', async () => {
+  const $schema = 'http://json-schema.org/draft-07/schema#';
+  const tools = [
+    { name: 'new', inputSchema: {} },
+    { name: 'older', inputSchema: { $schema } },
+    { name: 'left', inputSchema: { $schema }, outputSchema: { $schema, dependencies: {} } },
+  ];
+  const found = await readListings({ tools: {} }, async () => ({ result: { tools } }));
+  expect(found.tools.items.map(({ olderDialect }) => olderDialect)).toEqual([
+    undefined,
+    'taken-off',
+    'left',
+  ]);
+});
