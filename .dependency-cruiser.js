@@ -18,7 +18,7 @@ export const FOLDERS = {
   subscriptions: ['lib', 'model', 'ops', 'protocol', 'sessions', 'upstream'],
   identity: ['lib', 'model', 'ops', 'protocol'],
   edge: ['dialects', 'lib', 'model', 'ops', 'protocol', 'subscriptions'],
-  config: ['dialects', 'fleet', 'identity', 'lib', 'limits'],
+  config: ['dialects', 'fleet', 'identity', 'lib', 'limits', 'model'],
   probe: ['config', 'lib', 'model', 'protocol', 'upstream'],
   routes: [
     'calls',

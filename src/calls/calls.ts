@@ -242,6 +242,15 @@ export class Calls {
     return (this.#callOf(request, requestState)?.exchange.task ?? null) !== null;
   }
 
+  /** Tells whether the round of this pointer is the last of its call, or a later one than every official client stands. */
+  isLastRound(request: EdgeRequest, requestState: string): boolean {
+    const pointer = this.#open(request, requestState);
+    if (pointer instanceof InvalidRequestState) return false;
+    const { round, stateOnly = 0 } = pointer;
+    const { maxRounds, clientRounds } = this.#options.limits;
+    return round - stateOnly >= maxRounds || round > clientRounds;
+  }
+
   /** Admits new calls again, and puts the times of these settings in force. */
   resumeNewCalls(): void {
     const { longestCallMs, limits } = this.#options;

@@ -243,13 +243,23 @@ export const CALL_CANCELLED: Failure = callFailure(
 /**
  * Builds the failure of a call that the gateway itself ends.
  * @param begun whether the server has begun the call, as far as the gateway knows
+ * @param target the tool, prompt or resource, as the log shows it
+ * @param maxRounds how many rounds with questions the call could have
  */
-export function refusal(reason: RefusalReason, begun: boolean): Failure {
-  const problem = REFUSALS[reason];
+export function refusal(
+  reason: RefusalReason,
+  begun: boolean,
+  target: string,
+  maxRounds: number,
+): Failure {
   const mayHaveActed = begun ? 'yes' : 'unknown';
+  if (reason === 'too_many_rounds') {
+    const problem = `${JSON.stringify(target)} asked for input in more than ${maxRounds} rounds (parking.maxRounds). The call was cancelled`;
+    return callFailure(reason, 'yes', problem);
+  }
+  const problem = REFUSALS[reason];
   switch (reason) {
     case 'too_many_parked_calls':
-    case 'too_many_rounds':
       return callFailure(reason, 'yes', problem);
     case 'timeout':
       return callFailure('upstream_timeout', mayHaveActed, problem);
@@ -258,9 +268,8 @@ export function refusal(reason: RefusalReason, begun: boolean): Failure {
   }
 }
 
-const REFUSALS: Readonly<Record<RefusalReason, string>> = {
+const REFUSALS: Readonly<Record<Exclude<RefusalReason, 'too_many_rounds'>, string>> = {
   too_many_parked_calls: 'Too many calls are waiting for input; answer or cancel some of them',
-  too_many_rounds: 'The server asked for input more often than parking.maxRounds allows',
   timeout: 'The server did not finish the call in time',
   draining: 'The gateway is shutting down and has cancelled the call',
 };

@@ -91,6 +91,8 @@ export const REQUEST_EVENTS = {
       end: string;
       /** The code of an error, or a word; `null` for a success. */
       errorType: string | null;
+      /** The setting that the call reached, if it ended with that. */
+      limit?: 'parking.maxRounds';
       ms: number;
       /** Of that, the time that the server took in this process: without the time of people. */
       workMs: number;

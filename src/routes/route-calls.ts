@@ -4,6 +4,7 @@ import type { CallLimits } from '../calls/machine/states.ts';
 import { isRepeatable, type ToolCatalogue } from '../catalogue/tools.ts';
 import type { RouteConfig } from '../config/schema.ts';
 import { randomId } from '../lib/crypto.ts';
+import { CLIENT_ROUNDS, MAX_STATE_ONLY } from '../model/known-clients.ts';
 import type { Relay } from '../model/relay.ts';
 import type { EdgeRequest, Promotion } from '../model/request.ts';
 import { callId } from '../protocol/ids.ts';
@@ -106,6 +107,9 @@ function limitsOf({ calls, parking }: RouteConfig): CallLimits {
     cancelGraceMs: CANCEL_GRACE_MS,
     redeliverMs: REDELIVER_MS,
     maxRounds: parking.maxRounds,
+    maxStateOnly: MAX_STATE_ONLY,
+    clientRounds: CLIENT_ROUNDS,
+    becomesTask: false,
     maxShownQuestions: MAX_SHOWN_QUESTIONS,
     maxOpenQuestions: MAX_OPEN_QUESTIONS,
   };

@@ -27,10 +27,11 @@ import type { InputRequest } from '../protocol/translate/input-request.ts';
 import type { Continuation, Pointer, ResumePoint } from './pointer.ts';
 
 /**
- * Another version is for whoever changes what is written: a build refuses what it does not know (docs/upgrading.md). The second
- * one has forms of OpenAI's extension, and is written only where there is one: builds of the first read all others.
+ * The versions that are read. Whoever changes what is written adds one: another build refuses what it does not know
+ * (docs/upgrading.md). The second one has forms of OpenAI's extension, and the third one rounds without a question. A pointer is
+ * written in the first version that can say all of it, since builds that know no later one read that.
  */
-export const POINTER_VERSIONS: readonly unknown[] = [1, 2];
+export const POINTER_VERSIONS: readonly unknown[] = [1, 2, 3];
 
 const isNull = oneOf(null);
 const isJson = (value: unknown): value is JsonValue => value !== undefined;
@@ -97,28 +98,31 @@ const isContinuation = objectOf({
   a: either(listOf(objectOf({ q: isNonEmptyText, r: isReply })), isNull),
 });
 
-const isPointerClaims = objectOf(
-  {
-    v: oneOf(1, 2),
-    aud: isNonEmptyText,
-    rt: isNonEmptyText,
-    c: isNonEmptyText as ShapeGuard<CallId>,
-    n: (value): value is number => isCount(value) && value > 0,
-    o: objectOf({ id: isNonEmptyText, instance: isNonEmptyText }, { addr: isNonEmptyText }),
-    iat: isFiniteNumber,
-    exp: isFiniteNumber,
-    p: either(isNonEmptyText, isNull),
-    m: isNonEmptyText,
-    t: isText,
-    d: isNonEmptyText,
-  },
-  {
-    k: isNonEmptyText,
-    tp: isNonEmptyText,
-    cont: isContinuation,
-    /** The requests of the open questions, unless they stand beside the claims. */
-    r: areInputRequests,
-  },
+const isNumber = (value: unknown): value is number => isCount(value) && value > 0;
+const members = {
+  aud: isNonEmptyText,
+  rt: isNonEmptyText,
+  c: isNonEmptyText as ShapeGuard<CallId>,
+  n: isNumber,
+  o: objectOf({ id: isNonEmptyText, instance: isNonEmptyText }, { addr: isNonEmptyText }),
+  iat: isFiniteNumber,
+  exp: isFiniteNumber,
+  p: either(isNonEmptyText, isNull),
+  m: isNonEmptyText,
+  t: isText,
+  d: isNonEmptyText,
+};
+const options = {
+  k: isNonEmptyText,
+  tp: isNonEmptyText,
+  cont: isContinuation,
+  /** The requests of the open questions, unless they stand beside the claims. */
+  r: areInputRequests,
+};
+const isPointerClaims = either(
+  objectOf({ v: oneOf(1, 2), ...members }, options),
+  /** The call had this many rounds without a question. */
+  objectOf({ v: oneOf(3), w: isNumber, ...members }, options),
 );
 
 type PointerClaims = Guarded<typeof isPointerClaims>;
@@ -135,11 +139,12 @@ export interface WrittenPointer {
 /** Writes a pointer. @returns `null` if `readPointer` would refuse it */
 export function writePointer(pointer: Pointer): WrittenPointer | null {
   const { id, instance, address } = pointer.owner;
-  const { continuation, outcomeKey, firstTrace } = pointer;
+  const { stateOnly, continuation, outcomeKey, firstTrace } = pointer;
   const questions = continuation?.questions ?? [];
   const requests = questions.map(({ request }) => request);
+  const first = questions.some(({ back }) => back.kind === 'openai-form') ? 2 : 1;
   const claims: PointerClaims = {
-    v: questions.some(({ back }) => back.kind === 'openai-form') ? 2 : 1,
+    ...(stateOnly === undefined ? { v: first } : { v: 3, w: stateOnly }),
     aud: pointer.audience,
     rt: pointer.route,
     c: pointer.callId,
@@ -174,6 +179,7 @@ export function readPointer(claims: unknown, beside?: unknown): Pointer | null {
     route: claims.rt,
     callId: claims.c,
     round: claims.n,
+    ...(claims.v === 3 ? { stateOnly: claims.w } : {}),
     owner: {
       id: owner.id,
       instance: owner.instance,

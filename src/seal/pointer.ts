@@ -19,6 +19,8 @@ export interface Pointer {
   readonly callId: CallId;
   /** The number of the `InputRequiredResult` that carries it, counted from 1. */
   readonly round: number;
+  /** How many of the rounds so far, with this one, had no question; absent if none. */
+  readonly stateOnly?: number;
   readonly owner: PointerOwner;
   /** Seconds since the epoch. */
   readonly issuedAtSeconds: number;

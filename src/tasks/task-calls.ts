@@ -23,6 +23,8 @@ export interface TaskCalls {
 export interface RouteCalls extends TaskCalls {
   serveRelayed(request: EdgeRequest, waiter: Waiter): Promise<RelayedHandle | null>;
   runsAsServerTask(request: EdgeRequest, requestState: string): boolean;
+  /** Whether its client would end the call in the next round, or the gateway. */
+  isLastRound(request: EdgeRequest, requestState: string): boolean;
 }
 
 /** A reply that tells the client to retry, which a task can be made of. */

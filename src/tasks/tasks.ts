@@ -186,7 +186,9 @@ export class Tasks implements TaskEngine {
     const terms = retry === null || this.#isStopping ? null : promotion(request);
     if (retry === null || terms === null) return reply;
     const isAsked = Object.keys(retry.inputRequests).length > 0;
-    if (isAsked && !terms.onQuestion) return reply;
+    // A task has no limit of rounds, so that one more question does not end its call.
+    const isAskedOn = isAsked && !terms.onQuestion;
+    if (isAskedOn && !calls.isLastRound(request, retry.requestState)) return reply;
     if (terms.afterMs === null && !calls.runsAsServerTask(request, retry.requestState))
       return reply;
     const home = TaskIds.homeOf(this.#options.randomHome());

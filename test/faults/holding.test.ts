@@ -21,8 +21,8 @@ describe('a call that takes longer than a connection may be held', () => {
 
   // Rule time-and-room-3 (MRTR, "Server Requirements" 6; "Client Requirements" 1): With `calls.maxHold` a
   // client waits no longer than that for one response: it gets an `InputRequiredResult` with a pointer and an
-  // empty `inputRequests`, and its next request attaches to the call again. Each of them is one of the rounds
-  // of the call; with the last one the client waits to the end.
+  // empty `inputRequests`, and its next request attaches to the call again. There are at most two of these in a
+  // call, at all replicas together, since the Go SDK ends a call at the third: then the client waits to the end.
   test('gets state alone, and the next request attaches to it again', async () => {
     const finishing = Promise.withResolvers<void>();
     let calls = 0;

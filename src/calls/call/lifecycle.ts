@@ -65,16 +65,20 @@ export function reattachCall(
   retry: Retry,
   continuation: Resumable,
 ): { readonly call: CallData; readonly reply: Promise<CallReply> } {
-  const { round } = retry.pointer;
+  const { pointer } = retry;
   const open = continuation.questions.map(({ key, id }) => ({ key, id }));
   const limits = limitsOfContinued(services, retry, continuation);
-  const { state, effects } = adopt(round, open, limitsLeft(services, limits, continuation));
+  const { state, effects } = adopt(
+    { round: pointer.round, stateOnly: pointer.stateOnly ?? 0 },
+    open,
+    limitsLeft(services, limits, continuation),
+  );
   const call = createCall(services, originOf(retry, continuation), retry.request, limits, state);
   restore(call, continuation, continuation.keys.asked);
   call.hasPointer = true;
   call.isResumable = services.reattach;
   call.history.recoveredBy = 'reattach';
-  if (state.name === 'parked') call.history.waitedBefore(retry.pointer.issuedAtSeconds * 1000);
+  if (state.name === 'parked') call.history.waitedBefore(pointer.issuedAtSeconds * 1000);
   call.machine.begin(effects);
   const reply = retryCall(call, retry);
   reattach(call, continuation.resume, open);
@@ -107,6 +111,7 @@ export function replayCall(
     FIRST_WAITER,
     limitsLeft(services, limits, continuation),
     consumed,
+    pointer.stateOnly,
   );
   const call = createCall(services, originOf(retry, continuation), request, limits, state);
   // The server asks from the beginning.

@@ -10,6 +10,7 @@ import {
   type Promotion,
   type WaitingTask,
 } from '../../model/request.ts';
+import { maxStateOnlyOf } from '../../model/known-clients.ts';
 import type { CallLimits } from '../machine/states.ts';
 import { loggedTarget } from '../../ops/tracing.ts';
 
@@ -41,7 +42,9 @@ export function limitsFor(
 ): CallLimits {
   const { method, params } = request;
   const isNotified = wantsNotifications(request);
-  const limits = services.gaps.limitsFor(loggedTarget(method, params), isNotified);
+  const seen = services.gaps.limitsFor(loggedTarget(method, params), isNotified);
+  const maxStateOnly = maxStateOnlyOf(request.clientInfo);
+  const limits = maxStateOnly === seen.maxStateOnly ? seen : { ...seen, maxStateOnly };
   const ageMs = Math.max(0, services.clock.now() - startedAtMs);
   if (request.task !== undefined) {
     return limitsOfTask(services, limits, request.task, ageMs, true);
@@ -53,6 +56,7 @@ export function limitsFor(
   return {
     ...limits,
     maxHoldMs: afterMs === null ? maxHoldMs : Math.min(maxHoldMs ?? afterMs, afterMs),
+    becomesTask: afterMs !== null,
     callTtlMs: Math.max(limits.callTtlMs, (afterMs ?? 0) + ttlMs),
   };
 }
@@ -86,6 +90,8 @@ export function limitsOfTask(
     maxDurationMs: longestMs,
     parkTtlMs: longestMs,
     maxRounds: MAX_TASK_ROUNDS,
+    maxStateOnly: MAX_TASK_ROUNDS,
+    clientRounds: MAX_TASK_ROUNDS,
   };
 }
 

@@ -102,6 +102,9 @@ function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed
     round,
     end: endName(end),
     errorType: errorTypeOf(end),
+    ...(end.type === 'refused' && end.reason === 'too_many_rounds'
+      ? { limit: 'parking.maxRounds' }
+      : {}),
     ms: history.overSinceMs - origin.startedAtMs,
     workMs: history.workMs,
   });

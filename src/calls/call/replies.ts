@@ -22,7 +22,7 @@ import { edgeError } from '../../protocol/translate/error-map.ts';
 import { errorFromServer, fromServer } from '../../protocol/translate/cleaning.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
-import type { CallEnd, WaiterReply } from '../machine/states.ts';
+import type { CallEnd, RoundsSoFar, WaiterReply } from '../machine/states.ts';
 import { expectedRequest, type CallData } from './data.ts';
 import { idsOf } from './log.ts';
 
@@ -39,7 +39,7 @@ export function replyToWaiter(
     case 'end':
       return replyOfEnd(call, reply.end);
     case 'inputRequired':
-      return uncoveredFailure(call, reply.keys, profile) ?? askRound(call, reply.round, reply.keys);
+      return uncoveredFailure(call, reply.keys, profile) ?? askRound(call, reply);
     case 'sameInputRequired': {
       const { lastRound } = call;
       if (lastRound === null) return failed(INVALID_STATE);
@@ -102,7 +102,7 @@ export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
     case 'stopped':
       return failedCallReply(method, stoppedByOperator(hasBegun), serverInfo);
     case 'refused':
-      return failed(refusal(end.reason, hasBegun));
+      return failed(refusal(end.reason, hasBegun, call.loggedTarget, call.limits.maxRounds));
   }
 }
 
@@ -142,22 +142,24 @@ function uncoveredFailure(
   return uncovered.length === 0 ? null : missing(call, uncovered);
 }
 
+type AskedRound = Omit<Extract<WaiterReply, { type: 'inputRequired' }>, 'type'>;
+
 /**
  * Asks the client the first of these questions in the round with this number, as many as it is shown together. What it does
  * not answer is asked again in the next round, and so are the others.
  */
-function askRound(call: CallData, round: number, keys: readonly InputKey[]): CallReply {
+function askRound(call: CallData, { keys, ...rounds }: AskedRound): CallReply {
   const { reattach, leaveWhenParked } = call.services;
   const shown = keys.slice(0, call.limits.maxShownQuestions);
   const inputRequests = call.exchange.questions?.inputRequests(shown) ?? {};
   call.hasPointer = true;
   const continuation = continuationOf(call, keys);
   if (call.task !== null) call.lastContinuation = JSON.stringify(continuation);
-  const { requestState, continues } = sealPointer(call, round, continuation);
+  const { requestState, continues } = sealPointer(call, rounds, continuation);
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
   // A client that did not get this reply comes again with the pointer before it, if it has one.
-  const isAskedAgain = round === 1 || call.exchange.request?.asksBeside !== true;
+  const isAskedAgain = rounds.round === 1 || call.exchange.request?.asksBeside !== true;
   const mayLeave = call.isResumable && isAskedAgain && call.task?.isStopping !== true;
   if (mayLeave && call.state.name === 'parked' && leaveWhenParked()) {
     call.dispatch({ type: 'released' });
@@ -192,7 +194,7 @@ export function continuationOf(call: CallData, keys: readonly InputKey[]): Conti
  */
 function sealPointer(
   call: CallData,
-  round: number,
+  { round, stateOnly }: RoundsSoFar,
   continuation: Continuation | null,
 ): { readonly requestState: string; readonly continues: boolean } {
   const { sealer, replica: owner, clock, log } = call.services;
@@ -202,6 +204,8 @@ function sealPointer(
   const pointer = {
     callId,
     round,
+    // No client is shown the rounds of a task.
+    ...(stateOnly === 0 || call.task !== null ? {} : { stateOnly }),
     owner,
     expiresAtSeconds: Math.min(clock.now() + limits.parkTtlMs, endsAtMs) / 1000,
     ...boundRequest(call),

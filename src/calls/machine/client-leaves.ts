@@ -1,7 +1,15 @@
 /** A client closes its connection, is told to retry later, leaves the call to a task, or does not retry in time. Or the operator cancels the call. */
-import { row, type Row, type TypedRow, abandon, askClient, cancelForAll } from './steps.ts';
+import {
+  row,
+  type Row,
+  type TypedRow,
+  abandon,
+  askClient,
+  cancelForAll,
+  withStateOnly,
+} from './steps.ts';
 import { ATTACHED, DETACHED, LIVE, waitingRetries, withoutWaiter } from './selectors.ts';
-import type { CallEnd, EventName } from './states.ts';
+import type { CallEnd, CallLimits, EventName, StateNamed } from './states.ts';
 
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
 const EXPIRED: CallEnd = { type: 'expired' };
@@ -9,16 +17,30 @@ const STOPPED: CallEnd = { type: 'stopped' };
 /** How long a client waits before the gateway checks again whether its call can be parked. */
 const PARKING_CHECK_MS = 1_000;
 
-/** Has the clients of a running call retry later, unless the rounds are used up. */
+/** Has the clients of a running call retry later, if they stand one more round without a question. */
 const TOLD_TO_RETRY = {
   from: ['running'],
   to: ['runningDetached'],
-  when: ({ stream, round }, _event, limits) => stream === 'open' && round <= limits.maxRounds,
-  then: ({ waiters, ...state }, _event, limits) => ({
-    state: { ...state, name: 'runningDetached' },
-    effects: askClient(waiters, state.round, [], limits),
-  }),
+  when: (state, _event, limits) => state.stream === 'open' && state.stateOnly < limits.maxStateOnly,
+  then: ({ waiters, ...state }, _event, limits) => {
+    const told = withStateOnly(state);
+    return {
+      state: { ...told, name: 'runningDetached' },
+      effects: askClient(waiters, told, [], limits),
+    };
+  },
 } satisfies Partial<TypedRow<'running', EventName, 'runningDetached'>>;
+
+/**
+ * The time of a response is over, and its client can be told. The last round that clients stand is kept for a question: one that is held
+ * waits on instead. A call that becomes a task takes its first round from no client.
+ */
+function isHoldOver(state: StateNamed<'running'>, limits: CallLimits): boolean {
+  const maxStateOnly = Math.max(limits.maxStateOnly, limits.becomesTask ? 1 : 0);
+  return (
+    state.stream === 'open' && state.stateOnly < maxStateOnly && state.round < limits.clientRounds
+  );
+}
 
 export const CLIENT_LEAVES: readonly Row[] = [
   row({
@@ -56,7 +78,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
     ...TOLD_TO_RETRY,
     rule: 'client-held',
     on: 'holdOver',
-    when: (state, event, limits) => event.mayPark && TOLD_TO_RETRY.when(state, event, limits),
+    when: (state, event, limits) => event.mayPark && isHoldOver(state, limits),
     why: 'no connection waits longer than the operator allows: the client retries (MRTR, state without requests)',
   }),
   row({
@@ -65,7 +87,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
     on: 'holdOver',
     to: ['running'],
     why: 'there is no place for one more parked call, or nothing new for the task that waits: this one stays with it',
-    when: (state, event, limits) => !event.mayPark && TOLD_TO_RETRY.when(state, event, limits),
+    when: (state, event, limits) => !event.mayPark && isHoldOver(state, limits),
     then: (state, _event, { maxHoldMs }) => {
       const afterMs = Math.max(maxHoldMs ?? 0, PARKING_CHECK_MS);
       return { state, effects: [{ do: 'arm', timer: 'hold', afterMs }] };
@@ -76,6 +98,16 @@ export const CLIENT_LEAVES: readonly Row[] = [
     rule: 'requester-stopped',
     on: 'requesterStops',
     why: 'the replica over which the client waits stops: the client retries elsewhere (MRTR, state without requests)',
+  }),
+  row({
+    rule: 'requester-stopped-for-good',
+    from: ['running'],
+    on: 'requesterStops',
+    to: ['cancelling'],
+    why: 'the same, and the client would not retry: it is told that the call has ended',
+    when: ({ stream, waiters }) => stream === 'open' && waiters.length === 1,
+    then: (state, _event, limits) =>
+      cancelForAll(state, { type: 'refused', reason: 'draining' }, limits),
   }),
   row({
     rule: 'given-to-task',

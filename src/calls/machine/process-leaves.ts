@@ -8,10 +8,11 @@ import {
   LEFT,
   leave,
   LOST,
-  reply,
   replyEnd,
+  replyRound,
+  withStateOnly,
 } from './steps.ts';
-import { keysOf, LIVE, openRequests, waitingRetries } from './selectors.ts';
+import { LIVE, openRequests, waitingRetries } from './selectors.ts';
 import type { CallEvent, CallLimits, Live, StepTo } from './states.ts';
 
 export const PROCESS_LEAVES: readonly Row[] = [
@@ -21,12 +22,13 @@ export const PROCESS_LEAVES: readonly Row[] = [
     on: 'drain',
     to: ['done'],
     why: 'the process stops; the server keeps the call for the replica that the client comes to next',
-    when: (_state, event) => event.outlivesProcess,
+    when: (state, event, limits) =>
+      event.outlivesProcess && (state.name !== 'running' || state.stateOnly < limits.maxStateOnly),
     then: (state, _event, limits) => {
       const waiters = 'waiters' in state ? state.waiters : [];
-      const keys = keysOf(openRequests(state));
+      const rounds = state.name === 'running' ? withStateOnly(state) : state;
       return done(state, LEFT, limits, [
-        ...reply(waiters, { type: 'inputRequired', round: state.round, keys }),
+        ...replyRound(waiters, rounds, openRequests(state)),
         // Their answers were not looked at: they are good elsewhere.
         ...replyEnd(
           waitingRetries(state).map((retry) => retry.waiter),
@@ -51,7 +53,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: LIVE,
     on: 'drain',
     to: ['cancelling'],
-    why: 'the process stops, and no other can go on with the call, or answers are on their way to the server',
+    why: 'the process stops: no other can go on with it, its client would not retry, or answers are on their way',
     then: (state, _event, limits) =>
       cancelForAll(state, { type: 'refused', reason: 'draining' }, limits),
   }),

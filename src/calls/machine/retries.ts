@@ -17,6 +17,7 @@ import {
   runningFor,
   runTimer,
   waitTimers,
+  windowMs,
 } from './steps.ts';
 import {
   answeredBy,
@@ -24,11 +25,13 @@ import {
   carried,
   consumedBy,
   DETACHED,
+  gatheringMs,
   isEndedByDrain,
   isOfRound,
   isSuccessor,
   keysOf,
   LIVE,
+  questionRound,
   refusalOfRetry,
   repeats,
   unansweredBy,
@@ -93,6 +96,7 @@ export const RETRIES: readonly Row[] = [
         state: {
           name: 'answering',
           round: state.round + 1,
+          stateOnly: state.stateOnly,
           waiters: [event.waiter],
           consumed: consumedBy(event),
           before: state.consumed,
@@ -117,7 +121,7 @@ export const RETRIES: readonly Row[] = [
       isOfRound(state, event) && !event.declined && answeredBy(event, state.open).length === 0,
     then: (state, event, limits) => ({
       state,
-      effects: askClient([event.waiter], state.round, state.open, limits),
+      effects: askClient([event.waiter], state, state.open, limits),
     }),
   }),
   row({
@@ -163,7 +167,7 @@ export const RETRIES: readonly Row[] = [
     when: (state, event, limits) =>
       isOfRound(state, event) &&
       unansweredBy(event, state.open).length > 0 &&
-      state.round >= limits.maxRounds,
+      questionRound(state) >= limits.maxRounds,
     then: (state, event, limits) =>
       endVisit(state, event, { type: 'refused', reason: 'too_many_rounds' }, limits),
   }),
@@ -176,10 +180,10 @@ export const RETRIES: readonly Row[] = [
     when: (state, event) => isOfRound(state, event) && unansweredBy(event, state.open).length > 0,
     then: (state, event, limits) => {
       const open = unansweredBy(event, state.open);
-      const round = state.round + 1;
+      const rounds = { round: state.round + 1, stateOnly: state.stateOnly };
       return {
-        state: { name: 'suspended', round, consumed: consumedBy(event), open },
-        effects: askClient([event.waiter], round, open, limits),
+        state: { name: 'suspended', ...rounds, consumed: consumedBy(event), open },
+        effects: askClient([event.waiter], rounds, open, limits),
       };
     },
   }),
@@ -249,7 +253,8 @@ export const RETRIES: readonly Row[] = [
     on: 'posted',
     to: ['cancelling'],
     why: 'what is missing would have to be asked again, and the rounds are used up',
-    when: (state, _event, limits) => state.missing.length > 0 && state.round > limits.maxRounds,
+    when: (state, _event, limits) =>
+      state.missing.length > 0 && questionRound(state) > limits.maxRounds,
     then: (state, _event, limits) =>
       cancel(state, { type: 'refused', reason: 'too_many_rounds' }, limits),
   }),
@@ -260,17 +265,20 @@ export const RETRIES: readonly Row[] = [
     to: ['parked', 'batching', 'running'],
     why: 'the answers are upstream: what is missing is asked again, or the client waits on',
     then: (state, _event, limits) => {
-      const { waiters, missing, arrived, arrivedSinceMs: sinceMs } = state;
-      if (missing.length > 0) return park(state, waiters, [...missing, ...arrived], limits);
-      if (arrived.length === 0) {
+      const { waiters, missing, arrived } = state;
+      const open = [...missing, ...arrived];
+      if (open.length === 0) {
         return {
           state: { name: 'running', ...carried(state), waiters },
           effects: holdTimer(state, limits),
         };
       }
+      const hasPlace = missing.length > 0;
+      if (hasPlace && gatheringMs(state, limits) === 0) return park(state, waiters, open, limits);
+      const sinceMs = arrived.length === 0 ? null : state.arrivedSinceMs;
       return {
-        state: { name: 'batching', ...carried(state), waiters, open: arrived, sinceMs },
-        effects: [batchTimer(arrived.length, limits.batchWindowMs, limits)],
+        state: { name: 'batching', ...carried(state), waiters, open, sinceMs, hasPlace },
+        effects: [batchTimer(open.length, windowMs(state, limits), limits)],
       };
     },
   }),

@@ -1,6 +1,7 @@
 /** What rows and the runner read from a state: its group, its waiters, its open requests, its retries. */
 import type {
   CallEnd,
+  CallLimits,
   CallState,
   ConsumedRetry,
   Effect,
@@ -8,6 +9,7 @@ import type {
   Live,
   OpenRequest,
   RetryEvent,
+  RoundsSoFar,
   StateNamed,
   TimerName,
 } from './states.ts';
@@ -34,6 +36,7 @@ export function isDetached(state: CallState): state is StateNamed<(typeof DETACH
  * asked again.
  */
 export function hasPlace(state: CallState): boolean {
+  if (state.name === 'batching') return state.hasPlace;
   return isDetached(state) || state.name === 'answering';
 }
 
@@ -72,8 +75,30 @@ export function isWorthReplaying(state: CallState): boolean {
 }
 
 /** What a live state hands on to the live state that follows it. */
-export function carried({ round, consumed, stream, waiting }: Live) {
-  return { round, consumed, stream, waiting };
+export function carried({ round, stateOnly, consumed, stream, waiting }: Live) {
+  return { round, stateOnly, consumed, stream, waiting };
+}
+
+/** As many rounds before the last that a client stands, a round begins to wait for more questions, and as many before it waits longest. */
+const GATHERING_FROM = 5;
+const GATHERING_MOST_FROM = 3;
+
+/**
+ * How long a round waits for more questions because few rounds are left after it, in ms: the fewer, the longer. 0 while enough are
+ * left, and in the first one. A server that asks one thing after the other would else use them up.
+ */
+export function gatheringMs(rounds: RoundsSoFar, limits: CallLimits): number {
+  const left = Math.min(
+    limits.maxRounds - questionRound(rounds),
+    limits.clientRounds - rounds.round,
+  );
+  if (rounds.round === 1 || left > GATHERING_FROM) return 0;
+  return Math.round(limits.batchLimitMs / 2 ** Math.max(0, left - GATHERING_MOST_FROM));
+}
+
+/** How many rounds with questions the call has had, with the next one. */
+export function questionRound({ round, stateOnly }: RoundsSoFar): number {
+  return round - stateOnly;
 }
 
 /** Timers that may run in this state. How long one answer may take does not count without a stream. */

@@ -1,6 +1,6 @@
 /** The server asks and takes back what it asked, and what was batched goes to the client. */
-import { row, type Row, cancel, batchTimer, holdTimer, park } from './steps.ts';
-import { carried, withoutId } from './selectors.ts';
+import { row, type Row, cancel, batchTimer, holdTimer, park, windowMs } from './steps.ts';
+import { carried, questionRound, withoutId } from './selectors.ts';
 
 export const SERVER_ASKS: readonly Row[] = [
   row({
@@ -10,8 +10,8 @@ export const SERVER_ASKS: readonly Row[] = [
     to: ['batching'],
     why: 'the first input request opens the window for those that come together',
     then: (state, { request, atMs: sinceMs }, limits) => ({
-      state: { ...state, name: 'batching', open: [request], sinceMs },
-      effects: [batchTimer(1, limits.batchWindowMs, limits)],
+      state: { ...state, name: 'batching', open: [request], sinceMs, hasPlace: false },
+      effects: [batchTimer(1, windowMs(state, limits), limits)],
     }),
   }),
   row({
@@ -22,9 +22,13 @@ export const SERVER_ASKS: readonly Row[] = [
     why: 'a further one restarts the window, up to its limit',
     then: (state, event, limits) => {
       const open = [...state.open, event.request];
-      const leftMs = limits.batchLimitMs - (event.atMs - state.sinceMs);
-      const windowMs = Math.max(0, Math.min(limits.batchWindowMs, leftMs));
-      return { state: { ...state, open }, effects: [batchTimer(open.length, windowMs, limits)] };
+      const sinceMs = state.sinceMs ?? event.atMs;
+      const leftMs = limits.batchLimitMs - (event.atMs - sinceMs);
+      const afterMs = Math.max(0, Math.min(windowMs(state, limits), leftMs));
+      return {
+        state: { ...state, open, sinceMs },
+        effects: [batchTimer(open.length, afterMs, limits)],
+      };
     },
   }),
   row({
@@ -103,7 +107,7 @@ export const SERVER_ASKS: readonly Row[] = [
     on: 'batched',
     to: ['cancelling'],
     why: 'a server that never stops asking is stopped',
-    when: (state, _event, limits) => state.round > limits.maxRounds,
+    when: (state, _event, limits) => questionRound(state) > limits.maxRounds,
     then: (state, _event, limits) =>
       cancel(state, { type: 'refused', reason: 'too_many_rounds' }, limits),
   }),
@@ -113,7 +117,7 @@ export const SERVER_ASKS: readonly Row[] = [
     on: 'batched',
     to: ['cancelling'],
     why: 'there is no room to park one more call',
-    when: (_state, event) => !event.mayPark,
+    when: (state, event) => !event.mayPark && !state.hasPlace,
     then: (state, _event, limits) =>
       cancel(state, { type: 'refused', reason: 'too_many_parked_calls' }, limits),
   }),

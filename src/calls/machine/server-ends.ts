@@ -11,7 +11,7 @@ import {
   holdTimer,
   leave,
 } from './steps.ts';
-import { ATTACHED, openRequests, attachedWaiters, LIVE } from './selectors.ts';
+import { ATTACHED, openRequests, attachedWaiters, LIVE, questionRound } from './selectors.ts';
 import type { CallEnd, CallLimits, StateNamed, StepTo } from './states.ts';
 
 export const SERVER_ENDS: readonly Row[] = [
@@ -42,17 +42,17 @@ export const SERVER_ENDS: readonly Row[] = [
     to: ['suspended', 'done'],
     why: 'the server ended the call and names URLs to visit first (-32042), or has yet to learn the roots',
     then: (state, event, limits) => {
-      const { round, consumed, waiters } = state;
-      const isLast = round > limits.maxRounds;
+      const { round, stateOnly, consumed, waiters } = state;
+      const isLast = questionRound(state) > limits.maxRounds;
       if (isLast || !event.mayPark) {
         const reason = isLast ? 'too_many_rounds' : 'too_many_parked_calls';
         return finish(state, { type: 'refused', reason }, true, limits);
       }
       return {
-        state: { name: 'suspended', round, consumed, open: event.requests },
+        state: { name: 'suspended', round, stateOnly, consumed, open: event.requests },
         effects: [
           ...closeOutEffects(openRequests(state)),
-          ...askClient(waiters, round, event.requests, limits),
+          ...askClient(waiters, state, event.requests, limits),
         ],
       };
     },
@@ -63,10 +63,13 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'asksFirst',
     to: ['suspended'],
     why: 'the same, while the client is disconnected: the next retry is told',
-    then: (state, { requests: open }) => ({
-      state: { name: 'suspended', round: state.round, consumed: state.consumed, open },
-      effects: closeOutEffects(openRequests(state)),
-    }),
+    then: (state, { requests: open }) => {
+      const { round, stateOnly, consumed } = state;
+      return {
+        state: { name: 'suspended', round, stateOnly, consumed, open },
+        effects: closeOutEffects(openRequests(state)),
+      };
+    },
   }),
   row({
     rule: 'grace-over',

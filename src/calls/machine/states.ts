@@ -43,9 +43,16 @@ export type CallEnd =
   | { readonly type: 'stopped' }
   | { readonly type: 'refused'; readonly reason: RefusalReason };
 
-/** What every state has in which the exchange with the server goes on. */
-interface Exchanging {
+/** How many rounds a call has had, at all processes together. */
+export interface RoundsSoFar {
+  /** The number of the `InputRequiredResult` that is the newest, or the next; the first is 1. */
   readonly round: number;
+  /** How many of them had no question. They are counted apart: clients stand few, and the server asked nothing. */
+  readonly stateOnly: number;
+}
+
+/** What every state has in which the exchange with the server goes on. */
+interface Exchanging extends RoundsSoFar {
   readonly consumed: ConsumedRetry | null;
   /** `broken`: the stream from the server is lost and is being resumed. */
   readonly stream: 'open' | 'broken';
@@ -53,7 +60,7 @@ interface Exchanging {
   readonly waiting: readonly RetryEvent[];
 }
 
-/** A client is connected. `round` is the number of the next `InputRequiredResult`; the first is 1. */
+/** A client is connected. `round` is the number of the next `InputRequiredResult`. */
 interface Attached extends Exchanging {
   readonly waiters: readonly WaiterId[];
 }
@@ -71,7 +78,10 @@ type Running = Attached & { readonly name: 'running' };
 type Batching = Attached & {
   readonly name: 'batching';
   readonly open: readonly OpenRequest[];
-  readonly sinceMs: number;
+  /** When the first of `open` came; `null` if all came before the retry, and are asked again. */
+  readonly sinceMs: number | null;
+  /** Whether it has kept its place among the parked calls, since some are asked again. */
+  readonly hasPlace: boolean;
 };
 
 type Answering = Attached & {
@@ -94,10 +104,11 @@ type RunningDetached = Exchanging & { readonly name: 'runningDetached' };
 
 type ResultReady = Over & { readonly name: 'resultReady'; readonly outcome: CallOutcome };
 
-type AwaitingUrlVisit = Over & {
-  readonly name: 'suspended';
-  readonly open: readonly OpenRequest[];
-};
+type AwaitingUrlVisit = Over &
+  RoundsSoFar & {
+    readonly name: 'suspended';
+    readonly open: readonly OpenRequest[];
+  };
 
 type Cancelling = Over & { readonly name: 'cancelling'; readonly end: CallEnd };
 
@@ -217,7 +228,7 @@ export type EventNamed<Name extends EventName> = Extract<CallEvent, { type: Name
 /** What a waiting waiter is told. */
 export type WaiterReply =
   | { readonly type: 'end'; readonly end: CallEnd }
-  | { readonly type: 'inputRequired'; readonly round: number; readonly keys: readonly InputKey[] }
+  | ({ readonly type: 'inputRequired'; readonly keys: readonly InputKey[] } & RoundsSoFar)
   | { readonly type: 'sameInputRequired' }
   | { readonly type: 'invalidRequestState'; readonly reason: 'consumed' | 'ended' | 'expired' }
   | { readonly type: 'missingCapability'; readonly keys: readonly InputKey[] }
@@ -269,7 +280,14 @@ export interface CallLimits {
   readonly callTtlMs: number;
   readonly cancelGraceMs: number;
   readonly redeliverMs: number;
+  /** How many rounds with questions a call can have. */
   readonly maxRounds: number;
+  /** How many rounds without a question its client stands. */
+  readonly maxStateOnly: number;
+  /** How many rounds of both kinds its client stands. */
+  readonly clientRounds: number;
+  /** Whether the call becomes a task, in place of a round without a question, when its client has waited for `maxHoldMs`. */
+  readonly becomesTask: boolean;
   /** How many questions a client is shown together. The others wait for the next round. */
   readonly maxShownQuestions: number;
   readonly maxOpenQuestions: number;

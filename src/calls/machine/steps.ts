@@ -3,6 +3,7 @@ import {
   attachedWaiters,
   carried,
   consumedBy,
+  gatheringMs,
   keysOf,
   openRequests,
   waitingRetries,
@@ -17,6 +18,7 @@ import type {
   Live,
   OpenRequest,
   RetryEvent,
+  RoundsSoFar,
   StateNamed,
   StepTo,
   CallEvent,
@@ -32,15 +34,18 @@ import type {
 /**
  * The first state of a call: its first waiter waits and the request is on its way upstream.
  * @param consumed the retry for which the call is made again, if there is one
+ * @param stateOnly how many rounds without a question it had by then
  */
 export function begin(
   waiter: WaiterId,
   limits: CallLimits,
   consumed: ConsumedRetry | null = null,
+  stateOnly = 0,
 ): StepTo<'running'> {
   const round = (consumed?.round ?? 0) + 1;
+  const waiting = { waiters: [waiter], consumed, stream: 'open', waiting: [] } as const;
   return {
-    state: { name: 'running', round, waiters: [waiter], consumed, stream: 'open', waiting: [] },
+    state: { name: 'running', round, stateOnly, ...waiting },
     effects: [...waitTimers(limits), callTimer(limits)],
   };
 }
@@ -50,11 +55,11 @@ export function begin(
  * stream is yet to be resumed. The retry that brought it here waits as for any broken stream.
  */
 export function adopt(
-  round: number,
+  { round, stateOnly }: RoundsSoFar,
   open: readonly OpenRequest[],
   limits: CallLimits,
 ): StepTo<'parked' | 'runningDetached'> {
-  const live = { round, consumed: null, stream: 'broken', waiting: [] } as const;
+  const live = { round, stateOnly, consumed: null, stream: 'broken', waiting: [] } as const;
   return {
     state:
       open.length > 0 ? { name: 'parked', ...live, open } : { name: 'runningDetached', ...live },
@@ -67,12 +72,13 @@ export function adopt(
 /** Uses up the round of a state: the waiter of the retry waits for the server. */
 export function runningFor(
   event: RetryEvent,
-  { round }: { readonly round: number },
+  { round, stateOnly }: RoundsSoFar,
 ): StateNamed<'running'> {
   const consumed = consumedBy(event);
   return {
     name: 'running',
     round: round + 1,
+    stateOnly,
     waiters: [event.waiter],
     consumed,
     stream: 'open',
@@ -89,7 +95,7 @@ export function park(
 ): StepTo<'parked'> {
   return {
     state: { name: 'parked', ...carried(state), open },
-    effects: askClient(waiters, state.round, open, limits),
+    effects: askClient(waiters, state, open, limits),
   };
 }
 
@@ -171,14 +177,25 @@ export function replyEnd(waiters: readonly WaiterId[], end: CallEnd): readonly E
 /** Gives the waiters a pointer to this round, with what is open in it, and waits for their client. */
 export function askClient(
   waiters: readonly WaiterId[],
-  round: number,
+  rounds: RoundsSoFar,
   open: readonly OpenRequest[],
   limits: CallLimits,
 ): readonly Effect[] {
-  return [
-    ...reply(waiters, { type: 'inputRequired', round, keys: keysOf(open) }),
-    parkTimer(limits),
-  ];
+  return [...replyRound(waiters, rounds, open), parkTimer(limits)];
+}
+
+/** Counts a round without a question, which the client is given now. */
+export function withStateOnly<State extends RoundsSoFar>(state: State): State {
+  return { ...state, stateOnly: state.stateOnly + 1 };
+}
+
+/** Gives the waiters a pointer to this round, with what is open in it. */
+export function replyRound(
+  waiters: readonly WaiterId[],
+  { round, stateOnly }: RoundsSoFar,
+  open: readonly OpenRequest[],
+): readonly Effect[] {
+  return reply(waiters, { type: 'inputRequired', round, stateOnly, keys: keysOf(open) });
 }
 
 export function closeOutEffects(requests: readonly OpenRequest[]): readonly Effect[] {
@@ -218,6 +235,11 @@ export function holdTimer({ stream }: Pick<Live, 'stream'>, limits: CallLimits):
 /** The timers of a client that begins to wait for the server. */
 export function waitTimers(limits: CallLimits): readonly Effect[] {
   return [runTimer(limits), ...holdTimer({ stream: 'open' }, limits)];
+}
+
+/** How long a round waits for the next question, by what was seen of the tool and how many rounds are left. */
+export function windowMs(rounds: RoundsSoFar, limits: CallLimits): number {
+  return Math.max(limits.batchWindowMs, gatheringMs(rounds, limits));
 }
 
 /** How long to look for more input requests; a round that is full looks no longer. */

@@ -5,6 +5,12 @@ import type { Config, RouteConfig } from '../schema.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
 import type { Environment } from '../../lib/program.ts';
 import { formatAddress } from '../../lib/address.ts';
+import {
+  KNOWN_CLIENTS,
+  MAX_ROUNDS,
+  MAX_STATE_ONLY,
+  type KnownClient,
+} from '../../model/known-clients.ts';
 import { hasRights } from '../../limits/rights.ts';
 import { adviseOnPrograms } from './exposed-secrets.ts';
 import type { FieldPath, Problem } from './problem.ts';
@@ -33,6 +39,7 @@ export function adviseOn(
       ...adviseOnRates(config, route, index),
       ...adviseOnRelease(config, route, index),
       ...adviseOnRights(config, route, index),
+      ...adviseOnRounds(route, index),
     ]),
   ];
 }
@@ -147,6 +154,26 @@ function adviseOnRights({ routes }: Config, route: RouteConfig, index: number): 
   if (at < 0) return [];
   const text = `routes[${at}] reaches the same server without rules on tools, prompts and resources: give it some, or let nobody else use its path`;
   return [{ path: ['routes', index], text }];
+}
+
+/** What clients do with rounds is not in the configuration, and decides what these settings are good for. */
+function adviseOnRounds({ calls, parking }: RouteConfig, index: number): Problem[] {
+  const path = ['routes', index];
+  const problems: Problem[] = [];
+  if (calls.maxHoldMs !== null) {
+    const text = `clients without tasks are told to retry ${MAX_STATE_ONLY} times in a call at most, and then wait to its end, since some end a call that they are told to retry: ${KNOWN_CLIENTS.flatMap(endsOf).join('; ')}. A longer timeout of the load balancer, or tasks, serve all of them`;
+    problems.push({ path: [...path, 'calls', 'maxHold'], text });
+  }
+  if (parking.maxRounds > MAX_ROUNDS) {
+    const text = `official clients end a call after ${MAX_ROUNDS} rounds or before: further ones are of use only to other clients, and calls that were left so wait for parking.ttl`;
+    problems.push({ path: [...path, 'parking', 'maxRounds'], text });
+  }
+  return problems;
+}
+
+function endsOf({ client, stateOnly }: KnownClient): string[] {
+  if (stateOnly === null) return [];
+  return [`${client}, the ${stateOnly === 0 ? 'first time' : `time after ${stateOnly}`}`];
 }
 
 function adviseOnRelease({ seal }: Config, { parking }: RouteConfig, index: number): Problem[] {

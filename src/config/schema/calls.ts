@@ -19,7 +19,7 @@ export const calls = section({
     'off',
     '1s',
     '1d',
-    'How long a client connection stays open without an outcome. Then the client is told to retry, so that no connection exceeds the timeout of a load balancer. The retry continues the call, and counts towards `parking.maxRounds`. While no further call can be parked, the client keeps waiting.',
+    'How long a client connection stays open without an outcome. Then the client is told to retry, for load balancers that end long responses: raise their timeout or use tasks first. The retry continues the call. Clients stand that twice in a call at most, and some not at all (docs/clients.md): after that, or while no further call can be parked, the client keeps waiting.',
   ),
 })
   .prefault({})
@@ -28,7 +28,11 @@ export const calls = section({
 export const parking = section({
   ttl: duration('10m', '1s', '7d', 'How long one round of questions waits for its answers.'),
   callTtl: duration('1h', '1s', '7d', 'How long a call can take over all its rounds.'),
-  maxRounds: count(10, { min: 1, max: 1000 }, 'The maximum number of rounds of a call.'),
+  maxRounds: count(
+    10,
+    { min: 1, max: 1000 },
+    'The maximum number of rounds of a call with questions. Official clients end a call at the tenth round.',
+  ),
   release: choice(
     ['never', 'when-resumable', 'auto'],
     'never',

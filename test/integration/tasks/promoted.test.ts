@@ -259,3 +259,43 @@ test('a request whose Mcp-Name is another task is refused', async () => {
   const { status, response } = await aboutTask(url, 'get', taskId, {}, { headers });
   expect([status, response.error.code]).toEqual([400, -32020]);
 });
+
+// Rule promoted-24: A question becomes a task in place of the tenth round of a call, or of the last that `parking.maxRounds` allows,
+// unless `tasks.promote` is `never`: official clients end a call there, and a task has no limit of rounds.
+test.each([
+  { parking: {}, roundsBefore: 9 },
+  { parking: { maxRounds: 3 }, roundsBefore: 2 },
+  { parking: { maxRounds: 50 }, roundsBefore: 9 },
+])(
+  'a tool that asks more often than its client stands asks in a task after $roundsBefore rounds',
+  async ({ parking, roundsBefore }) => {
+    const { url, legacy } = await legacyGateway(
+      {
+        tools: {
+          work: async (call) => {
+            const names: string[] = [];
+            for (let asked = 1; asked <= 12; asked += 1) names.push(await askName(call));
+            return names.join(' ');
+          },
+        },
+      },
+      { parking },
+    );
+    let told = await callForTask(url, 'work');
+    let rounds = 0;
+    while (told.response.result.resultType === 'input_required') {
+      rounds += 1;
+      told = await callForTask(url, 'work', answersOf(told, `${rounds}`));
+    }
+    expect(rounds).toBe(roundsBefore);
+    expect(told.response.result).toMatchObject({ resultType: 'task', status: 'input_required' });
+    const { taskId } = told.response.result;
+    for (let asked = rounds + 1; asked <= 12; asked += 1) {
+      const open = await untilTask(url, taskId, ['input_required']);
+      await aboutTask(url, 'update', taskId, answerTo(open, `${asked}`));
+    }
+    const done = await untilTask(url, taskId, ['completed']);
+    expect(done.result.content[0].text).toBe('1 2 3 4 5 6 7 8 9 10 11 12');
+    expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
+  },
+);

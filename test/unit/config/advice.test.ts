@@ -57,6 +57,16 @@ describe('a warning', () => {
     ],
     [
       '',
+      '    calls: {maxHold: 25s}\n',
+      /warning: routes\[0\]\.calls\.maxHold: .* told to retry 2 times in a call at most, .*: Claude on the web, the desktop and Cowork, the first time; Go SDK, the time after 2\. A longer timeout .*, or tasks,/,
+    ],
+    [
+      '',
+      '    parking: {maxRounds: 11}\n',
+      /warning: routes\[0\]\.parking\.maxRounds: official clients end a call after 10 rounds or before/,
+    ],
+    [
+      '',
       '    limits: {ratePerPrincipal: 5/s}\n',
       /warning: routes\[0\]\.limits\.ratePerPrincipal: callers without credentials count as one/,
     ],

@@ -41,6 +41,6 @@ describe('a resume point', () => {
 
   test('of a later version is refused', () => {
     const written = writePointer(pointerTo({ ...session, lastEventId: 'e1', task: null }));
-    expect(readPointer({ ...written?.claims, v: 3 })).toBeNull();
+    expect(readPointer({ ...written?.claims, v: 4 })).toBeNull();
   });
 });

@@ -66,7 +66,7 @@ test('a call that a later build parked is left to that build', async () => {
   const later = sealBytes(
     testRing('seal'),
     CARRIED,
-    Buffer.from(content.replace('"v":1', '"v":2')),
+    Buffer.from(content.replace('"v":1', '"v":4')),
   );
   const refused = await retry(url, later);
   expect(refused.status).toBe(200);

@@ -29,7 +29,9 @@ const ENDS = endsOf(CASES).filter(({ type }) => type !== 'outcome');
 
 function saidOf(end: CallEnd, hasBegun: boolean): unknown {
   const exchange = { hasBegun, serverInfo: null };
-  const reply = replyOfEnd({ method: 'prompts/get', exchange } as unknown as CallData, end);
+  const limits = { maxRounds: 10 };
+  const call = { method: 'prompts/get', exchange, limits, loggedTarget: 'travel' };
+  const reply = replyOfEnd(call as unknown as CallData, end);
   if (reply.kind !== 'failed') throw new Error(`${end.type} is no failure`);
   return (reply.failure.error.data as { mayHaveActed: unknown }).mayHaveActed;
 }

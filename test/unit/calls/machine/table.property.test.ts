@@ -41,6 +41,9 @@ const LIMITS: CallLimits = {
   cancelGraceMs: 2_000,
   redeliverMs: 120_000,
   maxRounds: 2,
+  maxStateOnly: 1,
+  clientRounds: 4,
+  becomesTask: false,
   maxShownQuestions: 3,
   maxOpenQuestions: 3,
 };
@@ -75,6 +78,8 @@ class World {
   #cancelled = false;
   /** Waiters of retries that waited for the stream and are yet to be looked at. */
   readonly #pending = new Set<WaiterId>();
+  /** The rounds in which clients were asked nothing. */
+  readonly #stateOnly = new Set<number>();
   #lastRound: Extract<Told, { type: 'inputRequired' }> | null = null;
   #posting: readonly OpenRequest[] | null = null;
   /** What was open before the event that is being looked at. */
@@ -237,7 +242,13 @@ class World {
     if (reply.type === 'inputRequired') {
       // Handing a call over may take one round more: the server has asked for nothing in it.
       const limit = LIMITS.maxRounds + (this.#isLeft() ? 1 : 0);
-      expect(reply.round, 'rounds stay within their limit').toBeLessThanOrEqual(limit);
+      if (reply.keys.length === 0) this.#stateOnly.add(reply.round);
+      else {
+        const asking = reply.round - reply.stateOnly;
+        expect(asking, 'rounds stay within their limit').toBeLessThanOrEqual(limit);
+      }
+      expect(reply.stateOnly, 'rounds without questions are counted').toBe(this.#stateOnly.size);
+      expect(reply.stateOnly, 'and stay within theirs').toBeLessThanOrEqual(LIMITS.maxStateOnly);
       expect(reply.round).toBe(this.state.round);
       const open = this.#isLeft() ? this.#leaving : openRequests(this.state);
       expect(reply.keys, 'what is asked is all that is open').toEqual(
@@ -378,8 +389,12 @@ class World {
   #check(): void {
     const { state } = this;
     this.visited.add(state.name);
-    // How long one answer may take does not count while the stream is broken, or in the last round.
-    const holds = !isBroken(state) && state.round <= LIMITS.maxRounds;
+    // How long one answer may take does not count while the stream is broken, or when the client stands no further round.
+    const holds =
+      state.name === 'running' &&
+      state.stateOnly < LIMITS.maxStateOnly &&
+      state.round < LIMITS.clientRounds &&
+      !isBroken(state);
     const deadlines = TIMERS[state.name].filter((timer) => timer !== 'hold' || holds);
     for (const deadline of deadlines) {
       expect([...this.armed], `the deadlines of ${state.name} are set`).toContain(deadline);
@@ -397,7 +412,7 @@ class World {
     );
     const over = state.name === 'done' || state.name === 'resultReady';
     expect(this.#holds, 'what the call holds is freed when it is over').toBe(!over);
-    expect(state.round).toBeLessThanOrEqual(LIMITS.maxRounds + 1);
+    expect(state.round).toBeLessThanOrEqual(LIMITS.maxRounds + LIMITS.maxStateOnly + 1);
     if (state.name === 'parked') expect(state.open).not.toEqual([]);
     if (state.name === 'batching') expect(state.open).not.toEqual([]);
   }

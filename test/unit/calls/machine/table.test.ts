@@ -92,10 +92,12 @@ test('a replayed call begins in the round after that of the retry', () => {
 });
 
 test('a reattached call begins with its stream broken, and its questions with the client', () => {
-  const { state, effects } = adopt(3, [env], LIMITS);
-  expect(state).toEqual(broken(parked({ consumed: null })));
+  const { state, effects } = adopt({ round: 3, stateOnly: 1 }, [env], LIMITS);
+  expect(state).toEqual(broken(parked({ stateOnly: 1, consumed: null })));
   expect(effects).toEqual([armPark, arm('call', 3_600_000)]);
-  expect(adopt(3, [], LIMITS).state).toEqual(broken(idle({ consumed: null })));
+  expect(adopt({ round: 3, stateOnly: 1 }, [], LIMITS).state).toEqual(
+    broken(idle({ stateOnly: 1, consumed: null })),
+  );
 });
 
 describe('with a limit on how long one response may take', () => {
@@ -118,9 +120,11 @@ describe('with a limit on how long one response may take', () => {
   });
 
   // Rule time-and-room-3.
-  test('it does not count when the rounds are used up: the client waits to the end', () => {
+  test('it does not count when the client stands no further round: it waits to the end', () => {
     for (const mayPark of [true, false]) {
-      expect(step(running({ round: 11 }), { type: 'holdOver', mayPark }, limits).row).toBeNull();
+      for (const rounds of [{ stateOnly: 2 }, { round: 9 }]) {
+        expect(step(running(rounds), { type: 'holdOver', mayPark }, limits).row).toBeNull();
+      }
     }
   });
 });

@@ -126,6 +126,9 @@ describe('a content that is not a pointer is refused, even under a right tag', (
   test.each([
     ['a version as text', { v: '1' }],
     ['an unknown claim', { admin: true }],
+    ['rounds without a question, which its version does not have', { w: 1 }],
+    ['rounds without a question, of which there are none', { v: 3, w: 0 }],
+    ['a version that has rounds without a question, and none of them', { v: 3 }],
     ['a round of 0', { n: 0 }],
     ['a round as text', { n: '1' }],
     ['a round beyond the safe integers', { n: 2 ** 53 }],
@@ -145,11 +148,11 @@ describe('a content that is not a pointer is refused, even under a right tag', (
   });
 
   test('of another version, which is said to be the reason', () => {
-    for (const v of [0, 3, 4]) {
+    for (const v of [0, 4, 5]) {
       const claims = { ...CLAIMS, v, unheard: 'of' };
       expectRefused(() => open(forge({ claims }), request), 'version');
     }
-    const content = `${JSON.stringify({ ...CLAIMS, v: 3 })}\nnot deflated`;
+    const content = `${JSON.stringify({ ...CLAIMS, v: 4 })}\nnot deflated`;
     expectRefused(() => open(forge({ content }), request), 'version');
   });
 

@@ -29,6 +29,9 @@ export const LIMITS: CallLimits = {
   cancelGraceMs: 2_000,
   redeliverMs: 120_000,
   maxRounds: 10,
+  maxStateOnly: 2,
+  clientRounds: 9,
+  becomesTask: false,
   maxShownQuestions: 4,
   maxOpenQuestions: 4,
 };
@@ -78,6 +81,7 @@ type Given<Name extends StateName> = Partial<StateNamed<Name>>;
 export const running = (given: Given<'running'> = {}): StateNamed<'running'> => ({
   name: 'running',
   round: 3,
+  stateOnly: 0,
   waiters: [7],
   consumed: CONSUMED,
   stream: 'open',
@@ -88,6 +92,7 @@ export const batching = (given: Given<'batching'> = {}): StateNamed<'batching'> 
   ...running(),
   open: [env],
   sinceMs: 1_000,
+  hasPlace: false,
   ...given,
   name: 'batching',
 });
@@ -95,6 +100,7 @@ export const batching = (given: Given<'batching'> = {}): StateNamed<'batching'> 
 export const answering = (given: Given<'answering'> = {}): StateNamed<'answering'> => ({
   name: 'answering',
   round: 4,
+  stateOnly: 0,
   waiters: [9],
   consumed: CONSUMED_NOW,
   before: CONSUMED,
@@ -109,6 +115,7 @@ export const answering = (given: Given<'answering'> = {}): StateNamed<'answering
 export const parked = (given: Given<'parked'> = {}): StateNamed<'parked'> => ({
   name: 'parked',
   round: 3,
+  stateOnly: 0,
   consumed: CONSUMED,
   open: [env],
   stream: 'open',
@@ -118,6 +125,7 @@ export const parked = (given: Given<'parked'> = {}): StateNamed<'parked'> => ({
 export const idle = (given: Given<'runningDetached'> = {}): StateNamed<'runningDetached'> => ({
   name: 'runningDetached',
   round: 3,
+  stateOnly: 0,
   consumed: CONSUMED,
   stream: 'open',
   waiting: [],
@@ -132,6 +140,7 @@ export const settled = (): StateNamed<'resultReady'> => ({
 export const suspended = (given: Given<'suspended'> = {}): StateNamed<'suspended'> => ({
   name: 'suspended',
   round: 3,
+  stateOnly: 0,
   consumed: CONSUMED,
   open: [login],
   ...given,
@@ -218,8 +227,18 @@ export const tell = (waiters: readonly WaiterId[], reply: WaiterReply): Effect =
 });
 export const tellEnd = (waiters: readonly WaiterId[], end: CallEnd) =>
   tell(waiters, { type: 'end', end });
-export const ask = (waiters: readonly WaiterId[], round: number, open: readonly OpenRequest[]) =>
-  tell(waiters, { type: 'inputRequired', round, keys: open.map((request) => request.key) });
+export const ask = (
+  waiters: readonly WaiterId[],
+  round: number,
+  open: readonly OpenRequest[],
+  stateOnly = 0,
+) =>
+  tell(waiters, {
+    type: 'inputRequired',
+    round,
+    stateOnly,
+    keys: open.map((request) => request.key),
+  });
 export const arm = (timer: TimerName, afterMs: number): Effect => ({ do: 'arm', timer, afterMs });
 export const armBatch = (afterMs = 30) => arm('batch', afterMs);
 export const armRun = arm('run', 300_000);

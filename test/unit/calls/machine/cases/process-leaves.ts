@@ -110,10 +110,28 @@ export const LETTING_GO: readonly Case[] = [
   {
     rule: 'left-on-drain',
     title: 'a client that waits for the outcome is told to retry',
-    from: running(),
+    from: running({ stateOnly: 1 }),
     on: drain(true),
     state: done(left),
-    effects: [ask([7], 3, []), leave, armRedeliver],
+    effects: [ask([7], 3, [], 2), leave, armRedeliver],
+  },
+  {
+    rule: 'cancelled-on-drain',
+    title:
+      'a client that stands no further round without a question is told that the call has ended',
+    from: running({ stateOnly: 2 }),
+    on: drain(true),
+    state: cancelling(refused('draining')),
+    effects: [tellEnd([7], refused('draining')), ...cancel()],
+  },
+  {
+    rule: 'cancelled-on-drain',
+    title: 'also a client that stands none, although its call would become a task',
+    from: running(),
+    on: drain(true),
+    limits: { maxStateOnly: 0, becomesTask: true },
+    state: cancelling(refused('draining')),
+    effects: [tellEnd([7], refused('draining')), ...cancel()],
   },
   {
     rule: 'left-on-drain',
