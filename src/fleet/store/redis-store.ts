@@ -55,10 +55,11 @@ export class RedisStore extends RedisMember implements Directory {
 
   /**
    * Takes one round trip, if there is nothing to take over: it is known only afterwards whether the store was complete. If it was not,
-   * what was claimed anew is taken back without a trace, since a live process would lose what it is about to claim again.
+   * what was claimed anew is taken back without a trace, since a live process would lose what it is about to claim again. A process
+   * whose lease may have expired looks first: in a store that has lost nothing, others can claim the same number after it.
    */
   async claimAndRead(id: HomeId, part: Part, ttlMs: number): Promise<ClaimAndBytes> {
-    if (this.isKnownIncomplete) {
+    if (this.isKnownIncomplete || (this.term === null && !(await this.isComplete()))) {
       const isKnown = (await this.holderOf(id)) !== null || (await this.read(id, part)) !== null;
       if (!isKnown) throw this.incomplete();
     }
