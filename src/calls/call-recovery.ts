@@ -83,6 +83,8 @@ export class CallRecovery {
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
       return this.#unavailable(retry, error.message);
+    } finally {
+      this.#giveUpUnused(retry);
     }
   }
 
@@ -117,7 +119,16 @@ export class CallRecovery {
     if (home !== null && registry.phase !== 'closed' && pool.hasHome(home)) return true;
     if (registry.phase !== 'open') return false;
     // It can have the home without knowing it: the reply of its claim was lost. Without the store, the retry fails here.
-    return (await this.#holderOfHome(retry).catch(() => null)) === null;
+    const isHere = (await this.#holderOfHome(retry).catch(() => null)) === null;
+    if (retry.waiter.closed.aborted) this.#giveUpUnused(retry);
+    else retry.waiter.closed.addEventListener('abort', () => this.#giveUpUnused(retry));
+    return isHere;
+  }
+
+  /** Gives up the home that was claimed for a retry which has not begun the call: nobody else would. */
+  #giveUpUnused({ pointer: { callId } }: Retry): void {
+    const { registry } = this.#services;
+    if (registry.find(callId) === undefined) registry.giveUpHome(callId);
   }
 
   /** Serves the retry, and replays the call if it is lost. */
@@ -237,8 +248,6 @@ export class CallRecovery {
       reattach && isResumable(continuation)
         ? { type: 'reattached', ...reattachCall(this.#services, retry, continuation) }
         : { type: 'served', reply: replayCall(this.#services, retry, continuation) };
-    // The retry itself settled the call.
-    if (registry.find(callId) === undefined) registry.giveUpHome(callId);
     return resumption;
   }
 

@@ -240,13 +240,14 @@ export class HomeSessions {
 
   /** Lets go of a session with calls that another replica may resume: it needs the streams. */
   disconnect(entry: HomeSession): void {
-    const { session, permit, left, hasServed } = entry;
+    const { session, permit, left, hasServed, adopted } = entry;
     const point = pointOf(session);
     this.#current = null;
     this.#all.delete(entry);
     session.leave();
     if (point === null || this.#isClosed) return permit.free();
-    const isInherited = this.#disconnected?.isInherited === true;
+    // Calls that another process left in it can still be resumed, whatever is left here.
+    const isInherited = adopted !== null;
     const { questions } = session;
     this.#disconnected = {
       ...{ point, permit, left, hasServed, questions, isInherited },

@@ -91,6 +91,20 @@ test('a retry that comes while another one takes the call up joins it, with no c
   expect(server.did).toEqual(['claim', 'adopt', 'resume', 'give back']);
 });
 
+// Rule reattach-5.
+test('a relayed retry whose client leaves before the call is begun gives back its claim', async () => {
+  const { calls, server, claimRequest, grant } = replicaWithStore();
+  const claiming = claimRequest();
+  const { waiter, leave } = waitingClient();
+  const serving = calls.serveRelayed(RETRY, waiter);
+  await claiming;
+  grant();
+  expect(await serving).not.toBeNull();
+  leave();
+  await settled();
+  expect(server.did).toEqual(['claim', 'unclaim']);
+});
+
 // Rule reattach-2.
 test('answers wait for a stream that broke again while the stream beside it was being opened', async () => {
   const opened = Promise.withResolvers<void>();
