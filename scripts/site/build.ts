@@ -25,6 +25,7 @@ const SECTIONS: readonly (readonly [string, readonly string[]])[] = [
       'docs/install.md',
       'docs/features.md',
       'docs/clients.md',
+      'docs/in-clients.md',
       'docs/upgrading.md',
       'CHANGELOG.md',
     ],
