@@ -244,11 +244,9 @@ export class CallRecovery {
     }
     const isHere = () => ownership?.isHere(homeBornWith(callId)) !== false;
     if (this.#sharedHome(retry.pointer) === null && !isHere()) return null;
-    const resumption: Resumption =
-      reattach && isResumable(continuation)
-        ? { type: 'reattached', ...reattachCall(this.#services, retry, continuation) }
-        : { type: 'served', reply: replayCall(this.#services, retry, continuation) };
-    return resumption;
+    return reattach && isResumable(continuation)
+      ? { type: 'reattached', ...reattachCall(this.#services, retry, continuation) }
+      : { type: 'served', reply: replayCall(this.#services, retry, continuation) };
   }
 
   /** A call goes on where its home is. @returns `null` if that is here */

@@ -16,7 +16,7 @@ import { type CallData, type CallServices, type Retry, expectedRequest } from '.
 import { logStopped, liveCallOf } from './call/log.ts';
 import { failed } from './call/replies.ts';
 import { leaveIfHomeIsLost } from './call/server.ts';
-import { isBroken, isDetached, isOver } from './machine/selectors.ts';
+import { isBroken, isDetached, isOver, questionRound } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './call/limits.ts';
 import { CallRecovery } from './call-recovery.ts';
@@ -248,7 +248,7 @@ export class Calls {
     if (pointer instanceof InvalidRequestState) return false;
     const { round, stateOnly = 0 } = pointer;
     const { maxRounds, clientRounds } = this.#options.limits;
-    return round - stateOnly >= maxRounds || round > clientRounds;
+    return questionRound({ round, stateOnly }) >= maxRounds || round > clientRounds;
   }
 
   /** Admits new calls again, and puts the times of these settings in force. */

@@ -16,6 +16,7 @@ import {
 } from '../model/request.ts';
 import { originOf, traceIdOf, type Span, type TraceContext } from '../ops/tracing.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
+import { MODERN_REVISION } from '../protocol/meta.ts';
 import type { ListenWaiter } from '../subscriptions/subscriptions.ts';
 import {
   ResponseWriter,
@@ -28,7 +29,6 @@ import type { EdgeOptions, EdgeRoute } from './options.ts';
 import { headerMismatch, refused, type ModernRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
 import { readBody, refuseBody, UNIDENTIFIED, UnreadBodyError } from './request/body.ts';
-import { MODERN_REVISION } from '../protocol/meta.ts';
 import { endSpan, startSpan } from './request-span.ts';
 
 /**

@@ -151,7 +151,7 @@ function traceRequest(
   value: JsonValue,
   response: ServerResponse,
 ): void {
-  const message = readClientMessage(value);
+  const message = tracer === null ? null : readClientMessage(value);
   if (tracer === null || message?.type !== 'request') return;
   const params = (isJsonObject(value) && objectMember(value, 'params')) || {};
   const request = { id: clientRequestId(message.id), method: message.method, params };

@@ -195,7 +195,10 @@ function createLegacyServer(
     gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
     ...fromRoute,
     // In a session that all callers share, one would choose for the others.
-    learnsRoots: config.roots === 'caller' && sessions.scope !== 'shared',
+    rootsHabit:
+      config.roots === 'caller' && sessions.scope !== 'shared'
+        ? { isIndifferent: false }
+        : undefined,
     holdBytes: () => messageBudget.open(route),
     log,
   };

@@ -6,6 +6,7 @@ import type { AskingStyle, BroadcastDetector } from './discovery/broadcast-detec
 import type { LegacyTransport, UpstreamKind } from './discovery/detection.ts';
 import type { HttpClientOptions } from './http/client.ts';
 import type { InitializeResult } from './session/handshake.ts';
+import type { RootsHabit } from './session/caller-roots.ts';
 import type { IncomingOptions } from './session/incoming.ts';
 import type { Session } from './session/session.ts';
 import type { TransportTraits } from './transport/traits.ts';
@@ -70,8 +71,8 @@ export interface ServerOptions
     Pick<HttpClientOptions, 'headersTimeoutMs' | 'maxEventBytes' | 'holdBytes'>,
     Pick<IncomingOptions, 'onChange' | 'log'> {
   readonly pingIntervalMs: number;
-  /** Whether the server learns the roots of its callers. */
-  readonly learnsRoots?: boolean;
+  /** How the server takes the roots of its callers; absent if it does not learn them. */
+  readonly rootsHabit?: RootsHabit | undefined;
   /** The `clientInfo` for clients that gave none. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called with what the server says of itself to the gateway, which has no credentials of a caller. */

@@ -57,7 +57,6 @@ export class StdioUpstream implements LegacyServer {
   readonly #clock: Clock;
   readonly #delays: StartDelays;
   readonly #asking = new AskingStyleDetector();
-  readonly #roots = { isIndifferent: false };
   readonly #env: Readonly<Record<string, string>>;
   /** What may keep a server waiting, for a message. */
   readonly #networkHint: string;
@@ -149,7 +148,8 @@ export class StdioUpstream implements LegacyServer {
   }
 
   async #open(request: SessionRequest): Promise<Session> {
-    const { gatewayInfo, headersTimeoutMs, pingIntervalMs, onChange, log } = this.#options;
+    const { gatewayInfo, headersTimeoutMs, pingIntervalMs } = this.#options;
+    const { rootsHabit, onChange, log } = this.#options;
     const owner = request.principalKey ?? '';
     await this.#admit(owner);
     const server = this.#nextProcess(randomId().slice(0, 8), owner);
@@ -164,7 +164,7 @@ export class StdioUpstream implements LegacyServer {
       standaloneStream: true,
       detector: this.detector,
       askingStyle: this.#asking,
-      roots: this.#options.learnsRoots === true && request.profile.roots ? this.#roots : null,
+      rootsHabit,
       onChange,
       log,
     };

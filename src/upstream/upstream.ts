@@ -37,7 +37,6 @@ export class Upstream extends GreetedServer implements LegacyServer {
   readonly messagePaths: MessagePaths;
   readonly detector: BroadcastDetector;
   readonly #askingStyle = new AskingStyleDetector();
-  readonly #roots = { isIndifferent: false };
   readonly #broadcastProbe: BroadcastProbe;
   readonly #oneSession: OneSession;
   readonly #resumptions: Resumptions;
@@ -223,7 +222,7 @@ export class Upstream extends GreetedServer implements LegacyServer {
   #sessionOptions(request: SessionRequest): SessionOptions {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
       this.options;
-    const { onChange, log } = this.options;
+    const { onChange, log, rootsHabit } = this.options;
     return {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
@@ -238,7 +237,7 @@ export class Upstream extends GreetedServer implements LegacyServer {
       standaloneStream: true,
       detector: this.detector,
       askingStyle: this.#askingStyle,
-      roots: this.options.learnsRoots === true && request.profile.roots ? this.#roots : null,
+      rootsHabit,
       checkQuestion: (question) =>
         this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
       onChange,

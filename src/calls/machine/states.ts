@@ -104,7 +104,7 @@ type RunningDetached = Exchanging & { readonly name: 'runningDetached' };
 
 type ResultReady = Over & { readonly name: 'resultReady'; readonly outcome: CallOutcome };
 
-type AwaitingUrlVisit = Over &
+type Suspended = Over &
   RoundsSoFar & {
     readonly name: 'suspended';
     readonly open: readonly OpenRequest[];
@@ -118,7 +118,7 @@ type Done = Over & { readonly name: 'done'; readonly end: CallEnd };
 /** The exchange with the server goes on. */
 export type Live = Running | Batching | Answering | Parked | RunningDetached;
 
-export type CallState = Live | ResultReady | AwaitingUrlVisit | Cancelling | Done;
+export type CallState = Live | ResultReady | Suspended | Cancelling | Done;
 export type StateName = CallState['name'];
 export type StateNamed<Name extends StateName> = Extract<CallState, { name: Name }>;
 

@@ -161,7 +161,7 @@ function adviseOnRounds({ calls, parking }: RouteConfig, index: number): Problem
   const path = ['routes', index];
   const problems: Problem[] = [];
   if (calls.maxHoldMs !== null) {
-    const text = `clients without tasks are told to retry ${MAX_STATE_ONLY} times in a call at most, and then wait to its end, since some end a call that they are told to retry: ${KNOWN_CLIENTS.flatMap(endsOf).join('; ')}. A longer timeout of the load balancer, or tasks, serve all of them`;
+    const text = `clients without tasks are told to retry ${MAX_STATE_ONLY} times in a call at most, and then wait to its end, since some end a call that they are told to retry more often: ${KNOWN_CLIENTS.flatMap(stands).join(', ')}. A longer timeout of the load balancer, or tasks, serve all of them`;
     problems.push({ path: [...path, 'calls', 'maxHold'], text });
   }
   if (parking.maxRounds > MAX_ROUNDS) {
@@ -171,9 +171,8 @@ function adviseOnRounds({ calls, parking }: RouteConfig, index: number): Problem
   return problems;
 }
 
-function endsOf({ client, stateOnly }: KnownClient): string[] {
-  if (stateOnly === null) return [];
-  return [`${client}, the ${stateOnly === 0 ? 'first time' : `time after ${stateOnly}`}`];
+function stands({ client, stateOnly }: KnownClient): string[] {
+  return stateOnly === null ? [] : [`${client} (${stateOnly} times)`];
 }
 
 function adviseOnRelease({ seal }: Config, { parking }: RouteConfig, index: number): Problem[] {

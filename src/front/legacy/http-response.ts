@@ -1,7 +1,7 @@
 /** The response of Node.js to a legacy client. */
 import type { ServerResponse } from 'node:http';
 import { MAX_BUFFERED_BYTES, noteRefusal } from '../../edge/response-writer.ts';
-import { objectMember, parseJson, isJsonObject } from '../../protocol/json.ts';
+import { isJsonObject, objectMember, parseJson } from '../../protocol/json.ts';
 import type { StreamResponse } from './event-stream.ts';
 
 export class HttpResponse implements StreamResponse {

@@ -4,6 +4,7 @@ import type { Clock, Timer } from '../../lib/clock.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
@@ -41,12 +42,13 @@ export interface ChangeListener {
 export type Connect = (listener: TransportListener) => Transport;
 
 export interface SessionStateOptions {
+  readonly profile: ClientProfile;
   readonly headers: CallerHeaders;
   readonly requestTimeoutMs: number;
   readonly detector: BroadcastDetector;
   readonly askingStyle: AskingStyleDetector;
-  /** How the server takes roots, if it learns those of the caller. */
-  readonly roots?: RootsHabit | null;
+  /** How the server takes the roots of its callers; absent if it does not learn them. */
+  readonly rootsHabit?: RootsHabit | undefined;
   /** Called when the server no longer knows the session. */
   readonly onGone?: () => void;
 }
@@ -106,10 +108,11 @@ export class SessionState implements CallHost {
     );
     this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
     this.questions = new SessionQuestions(this);
-    const { roots = null } = options;
+    const { rootsHabit, profile } = options;
     // A bridge that broadcasts asks one caller for the roots of another.
     const { mayBroadcast } = TRAITS[this.transport.kind];
-    this.roots = roots === null || mayBroadcast ? null : new CallerRoots(this, roots);
+    const learnsRoots = rootsHabit !== undefined && profile.roots && !mayBroadcast;
+    this.roots = learnsRoots ? new CallerRoots(this, rootsHabit) : null;
   }
 
   /** The credentials for messages that serve no request: those of the last caller. */

@@ -5,7 +5,7 @@
 import { TRAITS } from '../transport/traits.ts';
 import type { Clock, Closed } from '../../lib/clock.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
-import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
+import { legacyCapabilities } from '../../protocol/translate/client-profile.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -34,7 +34,6 @@ import {
 } from './session-state.ts';
 
 export interface SessionOptions extends SessionStateOptions, IncomingOptions {
-  readonly profile: ClientProfile;
   readonly clientInfo: JsonObject;
   /** The revision that this server is known to speak, or `null` at the first contact. */
   readonly knownRevision: LegacyRevision | null;

@@ -58,7 +58,7 @@ describe('a warning', () => {
     [
       '',
       '    calls: {maxHold: 25s}\n',
-      /warning: routes\[0\]\.calls\.maxHold: .* told to retry 2 times in a call at most, .*: Claude on the web, the desktop and Cowork, the first time; Go SDK, the time after 2\. A longer timeout .*, or tasks,/,
+      /warning: routes\[0\]\.calls\.maxHold: .* told to retry 2 times in a call at most, .*: Claude on the web, the desktop and Cowork \(0 times\), Go SDK \(2 times\)\. A longer timeout .*, or tasks,/,
     ],
     [
       '',
