@@ -8,13 +8,11 @@ import {
   createTaskSessionFromClient,
   resultFromTaskOutcome,
   withTasks,
-  type ConnectedMcpSessionPort,
 } from '@modelcontextprotocol/ext-tasks/client';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { ElicitResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
-import { TASK_CLIENT } from '../fixtures/clients/task-client.ts';
-import { send } from '../fixtures/clients/modern-client.ts';
+import { answering, portTo } from '../fixtures/clients/ext-tasks-client.ts';
 import { TOOLS } from '../fixtures/dialects/proposal-tools.ts';
 import type {
   GatewayProcess,
@@ -56,49 +54,6 @@ function killable(front: Front, [one, other]: readonly [GatewayProcess, GatewayP
   };
 }
 
-/**
- * A connection of that client which sends each request with the headers of the transport.
- * @param onPoll called after each poll, with its number
- */
-function portTo(
-  url: string,
-  onPoll: (polls: number) => Promise<void> | void = () => {},
-): ConnectedMcpSessionPort {
-  let polls = 0;
-  return {
-    endpointId: 'gateway',
-    taskCapabilities: { generation: 'v2', capabilities: {} },
-    invalidated: false,
-    dispatch: async (request) => {
-      const { method, params = {} } = request as {
-        method: string;
-        params?: Record<string, unknown>;
-      };
-      const name = params['taskId'] ?? params['name'];
-      const headers = typeof name === 'string' ? { 'mcp-name': name } : {};
-      const options = { capabilities: TASK_CLIENT, headers };
-      const { response } = await send(url, method, params, options);
-      if (method === 'tasks/get') await onPoll((polls += 1));
-      return 'result' in response
-        ? { kind: 'result', result: response.result }
-        : { kind: 'error', error: response.error };
-    },
-    onServerRequest: () => () => {},
-    onNotification: () => () => {},
-    onInvalidated: () => () => {},
-  };
-}
-
-const answering = (content: Record<string, string>, onAsked = async () => {}) => ({
-  // The type of a result depends on its request, which no check of `kind` narrows.
-  onInputRequest: async ({ kind }: { kind: string }): Promise<never> => {
-    // The reference server asks for them in each new session.
-    if (kind === 'roots') return { roots: [] } as never;
-    await onAsked();
-    return { action: 'accept', content } as never;
-  },
-});
-
 async function everything() {
   const server = await startEverything('streamableHttp');
   stopAfterTest(() => server.stop());
@@ -131,7 +86,7 @@ describe('the client of the extension, over two replicas', () => {
   test('completes a task of server-everything whose owner is killed between two polls', async () => {
     const { front, gateways } = await pair(await everything());
     const kill = killable(front, gateways);
-    const port = portTo(front.url, (polls) => (polls === 2 ? kill() : undefined));
+    const port = portTo(front.url, { onPoll: (polls) => (polls === 2 ? kill() : undefined) });
     // The server asks for roots in each new session.
     const session = withTasks(port, answering({}));
     const result = await settled(session, TOOL, { topic: 'bridges' });
