@@ -1,7 +1,14 @@
 /** Digests that identify requests, answers, questions and principals without keeping them. */
 import { createHmac } from 'node:crypto';
-import { type JsonObject, without, canonicalJson } from '../protocol/json.ts';
+import {
+  canonicalJson,
+  isJsonObject,
+  objectMember,
+  without,
+  type JsonObject,
+} from '../protocol/json.ts';
 import type { InputErrors } from '../protocol/json-rpc.ts';
+import { OPENAI_FORMS } from '../protocol/translate/extensions.ts';
 import type { InputRequest } from '../protocol/translate/input-request.ts';
 import { LruMap } from '../lib/containers.ts';
 import { sha256 } from '../lib/crypto.ts';
@@ -36,12 +43,15 @@ export function answersDigest(
 }
 
 /**
- * Identifies a question across replays of its call: by all that the client sees of it, except `_meta`,
- * where servers put what differs each time.
+ * Identifies a question across replays of its call: by all that the client sees of it, except `_meta`, where servers put what differs
+ * each time. Of that only the schema of one of OpenAI's forms counts.
  * @returns SHA-256 as base64url
  */
 export function questionDigest({ method, params }: InputRequest): string {
-  return sha256(canonicalJson({ method, params: without(params, ['_meta']) }));
+  const { _meta, ...shown } = params;
+  const form = isJsonObject(_meta) ? objectMember(_meta, OPENAI_FORMS) : undefined;
+  const schema = form?.['requestedSchema'];
+  return sha256(canonicalJson({ method, params: shown, ...(schema !== undefined && { schema }) }));
 }
 
 /**

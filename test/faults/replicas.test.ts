@@ -112,7 +112,7 @@ describe('an owner that is killed while the call is parked', () => {
 
   // Rule replay-3: Questions that the new call repeats are answered from what was answered before, each
   // answer once and in its order; a question is the same when all that a client would see of it is the same,
-  // `_meta` aside. One that differs, or comes more often, is asked.
+  // `_meta` aside, but with the schema of one of OpenAI's forms there. One that differs, or comes more often, is asked.
   test('and a question that differs in the replay is asked', async () => {
     let calls = 0;
     const tools: LegacyServerOptions['tools'] = {

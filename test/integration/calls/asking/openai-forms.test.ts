@@ -23,7 +23,9 @@ import {
 } from '../../../fixtures/gateways/replica-testbed.ts';
 import { gatewayBefore, testGateway } from '../../../fixtures/gateways/test-gateway.ts';
 import { RELAY_WAYS } from '../../../fixtures/relay-ways.ts';
+import type { Tool } from '../../../fixtures/servers/legacy/tools.ts';
 import {
+  askOpenaiForm,
   OPENAI_CAPABILITIES,
   OPENAI_CONTENT,
   OPENAI_FORM,
@@ -159,6 +161,57 @@ test('a form that nobody answers is cancelled at the server with its call', asyn
   expect(told.body.result).toEqual({ action: 'cancel' });
 });
 
+// Rules openai-1, shown-8.
+test('a form that its server takes back is not answered, and the retry gets what the tool did without it', async () => {
+  const patience = new AbortController();
+  const pick: Tool = (call) =>
+    askOpenaiForm(call, {}, patience.signal).then(
+      () => 'answered',
+      () => 'went on without it',
+    );
+  const { url, legacy, gateway } = await legacyGateway({ tools: { pick } });
+  const asked = await callTool(url, 'pick', {}, SHOWS_THEM);
+  patience.abort();
+  await gateway.log.saw('call.result_ready');
+  const retried = await callTool(url, 'pick', answered(asked), SHOWS_THEM);
+  expect(text(retried)).toBe('went on without it');
+  expect(legacy.methods()).not.toContain('response');
+});
+
+// Rules openai-1, shown-8.
+test('a form that its server takes back at once is shown to nobody', async () => {
+  const pick: Tool = async (call) => {
+    const patience = new AbortController();
+    const asked = askOpenaiForm(call, {}, patience.signal);
+    patience.abort();
+    await asked.catch(() => {});
+    return 'went on without it';
+  };
+  const { url, legacy } = await legacyGateway({ tools: { pick } });
+  expect(text(await callTool(url, 'pick', {}, SHOWS_THEM))).toBe('went on without it');
+  expect(legacy.methods()).not.toContain('response');
+});
+
+// Rules openai-4, audit-1.
+test('a form that is answered or declined is one audit line, and no log has the form or the answer', async () => {
+  const pick: Tool = async (call) =>
+    JSON.stringify(await askOpenaiForm(call, { message: 'secret question?' }));
+  const config = { log: { level: 'trace', format: 'json' } };
+  const [one] = await replicas(await legacyServer({ tools: { pick } }), 1, { config });
+  for (const answer of [accept({ part: 'secret answer' }), { action: 'decline' }]) {
+    const asked = await callTool(one.url, 'pick', {}, SHOWS_THEM);
+    const [key = ''] = Object.keys(asked.response.result.inputRequests);
+    const retry = { requestState: stateOf(asked), inputResponses: { [key]: answer } };
+    expect(JSON.parse(text(await callTool(one.url, 'pick', retry, SHOWS_THEM))!)).toEqual(answer);
+  }
+  const none = { accepted: 0, declined: 0, cancelled: 0, failed: 0 };
+  expect(await one.written('audit')).toMatchObject([
+    { target: 'pick', recoveredBy: 'here', ...none, accepted: 1 },
+    { target: 'pick', recoveredBy: 'here', ...none, declined: 1 },
+  ]);
+  expect(JSON.stringify(one.lines())).not.toMatch(/secret|x-openai-input|bolt/);
+});
+
 // Rules openai-1, dialects-1.
 describe.each(DIALECT_NAMES)('in the dialect %s', (dialect) => {
   test('a form is shown as it is, and answered', async () => {
@@ -198,6 +251,56 @@ for (const { way, tags, options } of RELAY_WAYS)
       expect(await other.recoveries()).toEqual(['reattach']);
     });
   });
+
+describe('a lost call that another replica makes again', () => {
+  /** Answers the first form of a tool, kills the replica that shows the second one, and answers that at another one. */
+  async function replayed(pick: Tool) {
+    const route = { continuation: { replay: { tools: ['pick'] } } };
+    const [one, other] = await replicas(await legacyServer({ tools: { pick } }), 2, { route });
+    const first = await callTool(one.url, 'pick', {}, SHOWS_THEM);
+    const second = await callTool(one.url, 'pick', answered(first), SHOWS_THEM);
+    const [key = ''] = Object.keys(second.response.result.inputRequests);
+    await one.kill();
+    const inputResponses = { [key]: accept({ size: 's' }) };
+    const retry = { requestState: stateOf(second), inputResponses };
+    const told = await callTool(other.url, 'pick', retry, SHOWS_THEM);
+    expect(await other.recoveries()).toEqual(['replay']);
+    return { other, told };
+  }
+
+  // Rules openai-1, replay-3.
+  test('answers the forms that it repeats from what was answered before', async () => {
+    const told: object[] = [];
+    const done = await replayed(async (call) => {
+      for (const message of ['Which part?', 'Which one then?']) {
+        told.push(await askOpenaiForm(call, { message }));
+      }
+      return 'picked';
+    });
+    expect(text(done.told)).toBe('picked');
+    expect(told).toEqual([ANSWER, ANSWER, accept({ size: 's' })]);
+  });
+
+  // Rules openai-1, replay-3.
+  test('asks for a form of the same words whose schema is another one', async () => {
+    let calls = 0;
+    const { other, told } = await replayed(async (call) => {
+      calls += 1;
+      const requestedSchema = calls === 1 ? OPENAI_SCHEMA : { ...OPENAI_SCHEMA, required: [] };
+      await askOpenaiForm(call, { requestedSchema });
+      return JSON.stringify(await askOpenaiForm(call, { message: 'Which one then?' }));
+    });
+    const [[key, { params }] = ['', { params: {} as never }], ...others] = Object.entries<
+      ReturnType<typeof shownOpenaiForm>
+    >(told.response.result.inputRequests);
+    expect(others).toEqual([]);
+    expect(params._meta['openai/elicitation'].requestedSchema.required).toEqual([]);
+    const inputResponses = { [key]: ANSWER };
+    const retry = { requestState: stateOf(told), inputResponses };
+    const done = await callTool(other.url, 'pick', retry, SHOWS_THEM);
+    expect(JSON.parse(text(done)!)).toEqual(accept({ size: 's' }));
+  });
+});
 
 describe('a legacy client', () => {
   // Rule openai-5: Legacy clients are asked with `openai/elicitation/create` itself: what passes through is not touched.
