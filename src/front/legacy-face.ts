@@ -1,6 +1,9 @@
-/** Connects the legacy face with a route whose server is reached over stdio: who may use it, in which limits, and at which process. */
+/**
+ * Connects the legacy face with a route: who may use it, in which limits, and at which process. It serves legacy clients in front of
+ * a server over stdio, and of one that speaks 2026-07-28 and keeps no sessions.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
 import { once } from '../lib/once.ts';
@@ -43,69 +46,112 @@ import { knownCaller } from './other-paths.ts';
 import type { PassThrough } from './passthrough/passthrough.ts';
 import { passesLimits } from './passed-limits.ts';
 import { PassedRights } from './passed-rights.ts';
-import { NO_PASS_THROUGH } from './route-pass-through.ts';
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'DELETE', 'PUT', 'PATCH', 'OPTIONS'];
 const ALLOWED = { allow: 'POST, GET, DELETE' };
 const SESSION_HEADER = 'mcp-session-id';
 
+/** Serves the legacy clients of a route, whose callers were identified. */
+export interface LegacyFace {
+  /** Serves a POST whose body was read. */
+  readonly post: PassThrough;
+  /** Serves a GET or DELETE. */
+  readonly other: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+  /** Tells whether a request is for a session that a legacy face has opened. */
+  readonly isOwn: (request: FastifyRequest) => boolean;
+}
+
+/** Tells whether the body of a POST is an `initialize`, which opens a session. */
+export function isInitialize(request: FastifyRequest): boolean {
+  const { body } = request;
+  if (!Buffer.isBuffer(body) || !body.includes('"initialize"')) return false;
+  try {
+    return readInitialize(parseMessage(textOf(request))) !== null;
+  } catch {
+    return false;
+  }
+}
+
 /**
- * Registers the methods that legacy clients use on the path of a route besides POST.
+ * Registers the methods that legacy clients use besides POST, on the path of a route whose server is reached over stdio.
  * @returns what serves a POST of theirs
  */
 export function registerLegacyFace(
   scope: FastifyInstance,
   route: Route,
-  sessions: LegacySessions,
+  { post, other }: LegacyFace,
   shared: PublicServices,
 ): PassThrough {
-  const { identity, log, metrics, openResponses } = shared;
-  const { id, path } = route.config;
-  const server = route.server.channels;
-  if (server === null) return NO_PASS_THROUGH;
-  const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
   const callers = callersOf(route, shared);
-  const ids = sessionIds(route, shared);
-  const serve = createServing(route, sessions, ids, shared);
-  const rights = new PassedRights(route, shared);
-  const responseTo = (request: FastifyRequest, response: ServerResponse): StreamResponse => {
-    const rewrite = rights.rewriteOf(request);
-    const plain = new HttpResponse(response);
-    return rewrite === null ? plain : new RewrittenResponse(plain, rewrite);
-  };
-  const passed = () => {
-    metrics.passed.inc({ route: id });
-    tellOfLegacyClient();
-  };
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
   scope.route({
-    url: path,
+    url: route.config.path,
     method: METHODS,
     handler: async (request, reply) => {
       const { raw, method } = request;
       raw.resume();
       const refusal = await callers.refusalOf(raw);
-      const response = reply.hijack().raw;
+      const { raw: response } = reply;
       if (refusal !== null) {
+        reply.hijack();
         return refuseHttp(response, refusal.httpStatus, refusal.message, refusal.headers);
       }
-      if (method !== 'GET' && method !== 'DELETE') {
-        return refuseHttp(response, 405, `${method} is not a method of this path`, ALLOWED);
-      }
-      // As for a POST.
-      if (response.destroyed) return;
-      passed();
-      // What goes on for a caller ends with its token.
-      response.once(
-        'close',
-        identity.untilRefused(raw, () => response.destroy()),
-      );
-      const caller = knownCaller(request, route, shared);
-      await serve(raw, responseTo(request, response), method, caller);
+      if (method === 'GET' || method === 'DELETE') return other(request, reply);
+      reply.hijack();
+      refuseHttp(response, 405, `${method} is not a method of this path`, ALLOWED);
     },
   });
-  return async (request, reply) => {
+  return post;
+}
+
+export function createLegacyFace(
+  route: Route,
+  sessions: LegacySessions,
+  shared: PublicServices,
+): LegacyFace {
+  const { identity, log, metrics, openResponses } = shared;
+  const { id } = route.config;
+  const server = route.server.channels;
+  const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
+  const ids = sessionIds(route, shared);
+  const serve = createServing(route, sessions, ids, shared);
+  const rights = new PassedRights(route, shared);
+  const responseTo = (request: FastifyRequest, response: ServerResponse): StreamResponse => {
+    const rewrite = rights.rewriteOf(request);
+    const plain = httpResponseTo(response);
+    return rewrite === null ? plain : new RewrittenResponse(plain, rewrite);
+  };
+  // The server names its own URL in what it challenges a client with.
+  const httpResponseTo = (response: ServerResponse) =>
+    new HttpResponse(response, (challenge) => {
+      route.resource?.answered(401, challenge);
+      return route.resource?.challenge(challenge) ?? challenge;
+    });
+  const passed = () => {
+    metrics.passed.inc({ route: id });
+    tellOfLegacyClient();
+  };
+  const other: LegacyFace['other'] = async (request, reply) => {
+    const { raw, method } = request;
+    const response = reply.hijack().raw;
+    // As for a POST.
+    if (response.destroyed) return;
+    passed();
+    // What goes on for a caller ends with its token.
+    response.once(
+      'close',
+      identity.untilRefused(raw, () => response.destroy()),
+    );
+    const caller = knownCaller(request, route, shared);
+    await serve(raw, responseTo(request, response), method === 'GET' ? 'GET' : 'DELETE', caller);
+  };
+  const isOwn: LegacyFace['isOwn'] = (request) => {
+    const sealed = request.headers[SESSION_HEADER];
+    if (typeof sealed !== 'string') return false;
+    return ids.open(sealed, knownCaller(request, route, shared)) !== null;
+  };
+  const post: PassThrough = async (request, reply) => {
     // The edge has read it before: it is JSON.
     const json = textOf(request);
     const value = parseMessage(json);
@@ -129,11 +175,12 @@ export function registerLegacyFace(
     const opening = {
       server,
       owner: { principal: principal === null ? null : principalKey, principalKey },
+      headers: caller.headers,
       refusal: route.calls.isStopping ? STOPPED : limited,
       headersOf: (key: string) => ({ [SESSION_HEADER]: ids.seal(key, caller) }),
     };
     const message = { json, message: initialize };
-    const opened = openSession(sessions, opening, message, new HttpResponse(response));
+    const opened = openSession(sessions, opening, message, httpResponseTo(response));
     // The session that the client had so far ends once it has another one.
     const endFormer = (isOpen: boolean) =>
       isOpen && raw.headers[SESSION_HEADER] !== undefined
@@ -141,6 +188,7 @@ export function registerLegacyFace(
         : undefined;
     inBackground(opened.then(endFormer));
   };
+  return { post, other, isOwn };
 }
 
 /** Has a span tell of a request, for as long as its response is open: what is in that passes unread. */
@@ -203,6 +251,7 @@ function createServing(
       accept: headers.accept ?? null,
       version: valueOf(headers['mcp-protocol-version']),
       lastEventId: valueOf(headers['last-event-id']),
+      headers: caller.headers,
     };
     const { owner } = session;
     if (owner.instance === replica.owner.instance) {

@@ -13,7 +13,7 @@ import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 import { isHttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
-import { registerLegacyFace } from './legacy-face.ts';
+import { createLegacyFace, registerLegacyFace } from './legacy-face.ts';
 import type { LegacySessions } from './legacy/sessions.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
 import { wrongPaths } from './wrong-paths.ts';
@@ -62,9 +62,10 @@ export async function createPublicApp(
   const httpRoutes = routes.filter(isHttpRoute);
   for (const route of routes) {
     await app.register(async (scope) => {
+      const face = createLegacyFace(route, sessions, shared);
       const passThrough = isHttpRoute(route)
-        ? routePassThrough(scope, route, httpRoutes, shared)
-        : registerLegacyFace(scope, route, sessions, shared);
+        ? routePassThrough(scope, route, httpRoutes, face, shared)
+        : registerLegacyFace(scope, route, face, shared);
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => endpoints.install(edge, route, passThrough));
     });

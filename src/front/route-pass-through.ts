@@ -10,6 +10,7 @@ import { registerPassThrough, type PassThrough } from './passthrough/passthrough
 import type { HttpRoute } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { callersOf } from './callers.ts';
+import { isInitialize, type LegacyFace } from './legacy-face.ts';
 import {
   callerHeadersOf,
   headerRules,
@@ -33,12 +34,14 @@ export const NO_PASS_THROUGH: PassThrough = async (_request, reply) =>
  * Registers the pass-through of a route. The first route over HTTP has the other paths as well.
  * @param scope of the route; the pass-through streams bodies
  * @param httpRoutes the routes of the configuration that have a server over HTTP
+ * @param face serves legacy clients while the server speaks 2026-07-28
  * @returns the pass-through, for requests that turn out to be for it, within the limits of the route
  */
 export function routePassThrough(
   scope: FastifyInstance,
   route: HttpRoute,
   httpRoutes: readonly HttpRoute[],
+  face: LegacyFace,
   shared: PublicServices,
 ): PassThrough {
   const { config, identity, log, openResponses, metrics } = shared;
@@ -46,6 +49,7 @@ export function routePassThrough(
   const { config: server, upstream, onOutcome } = route.server.http;
   const { id } = route.config;
   const rights = new PassedRights(route, shared);
+  const servesLegacy = config.edge.legacyClients === 'pass-through';
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
   const passThrough = registerPassThrough(scope, {
     upstream: server.url,
@@ -57,6 +61,10 @@ export function routePassThrough(
       otherPathHeaderRules(httpRoutes, request, path, shared),
     onLoopback: isLoopbackHost(config.listen.host),
     takesPlace: (request, reply) => takesPlace(route, request, reply, shared),
+    serveElsewhere: (request, reply) =>
+      ['GET', 'DELETE'].includes(request.method) && face.isOwn(request)
+        ? face.other(request, reply)
+        : null,
     admitsEndpoint: (request, reply) => rights.passesWithoutMessage(request, reply),
     admitsOther: (request, reply) => admitsOther(httpRoutes, request, reply, shared),
     rewriteOf: (request) => rights.rewriteOf(request),
@@ -81,6 +89,8 @@ export function routePassThrough(
     sessions: sealingOf(route, httpRoutes, shared),
   });
   return async (request, reply, onServerRefused) => {
+    const isForFace = upstream.knownKind === 'modern' && servesLegacy && isInitialize(request);
+    if (isForFace || face.isOwn(request)) return face.post(request, reply);
     if (!rights.passes(request, reply, isSealedMessage(request.raw.url))) return;
     if (await passesLimits(route, request, reply, shared)) {
       await passThrough(request, reply, onServerRefused);

@@ -1,4 +1,7 @@
-/** A connection with a legacy server on which both sides send messages at any time. Over stdio that is a process. */
+/**
+ * A connection of a legacy client with a server, on which both sides send messages at any time: over stdio a process, and a
+ * translation in front of a server of 2026-07-28.
+ */
 import type { CutMessage } from '../protocol/cut-message.ts';
 import type { JsonRpcMessage } from '../protocol/json-rpc.ts';
 import type { UpstreamFailure } from './upstream-failure.ts';
@@ -10,8 +13,9 @@ export interface ChannelListener {
   /**
    * The server has sent a message, or several at once (2025-03-26).
    * @param line the JSON as the server wrote it
+   * @param about the id of the client's request that the message belongs to; `null` for none, absent if that is not known
    */
-  messages(messages: readonly JsonRpcMessage[], line: string): void;
+  messages(messages: readonly JsonRpcMessage[], line: string, about?: string | number | null): void;
   /**
    * A message was too large, and was discarded.
    * @param failure what becomes of the request, if the message is the reply to one
@@ -21,13 +25,29 @@ export interface ChannelListener {
   ended(failure: UpstreamFailure): void;
 }
 
+/** The session of a legacy client. */
+export interface SessionListener extends ChannelListener {
+  /**
+   * The server refuses a request with a status of its own, such as for the credentials of the client.
+   * @param line the JSON of the response
+   */
+  refused(id: string | number, line: string, refusal: ChannelRefusal): void;
+}
+
+/** How a request is refused that has no byte of its response yet. */
+export interface ChannelRefusal {
+  readonly httpStatus: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 export interface Channel {
   /**
    * Sends a message. Resolves when it is written.
    * @param line JSON without a line break
+   * @param headers of its caller that go to the server. None reach a process
    * @throws UpstreamFailure if the server has not taken it
    */
-  send(line: string): Promise<void>;
+  send(line: string, headers: Readonly<Record<string, string>>): Promise<void>;
   /** Reads no more from the server, so that it waits. */
   pause(): void;
   resume(): void;
@@ -66,5 +86,5 @@ export interface ChannelServer {
    * @param end called if the channel has to end for another session
    * @throws UpstreamFailure
    */
-  open(owner: ChannelOwner, listener: ChannelListener, end: () => void): Promise<PermittedChannel>;
+  open(owner: ChannelOwner, listener: SessionListener, end: () => void): Promise<PermittedChannel>;
 }

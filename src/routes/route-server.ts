@@ -3,7 +3,7 @@
  * neither can change without it.
  */
 import type { RouteConfig, HttpUpstreamConfig } from '../config/schema.ts';
-import type { ChannelServer } from '../model/channel.ts';
+import type { Channel, ChannelServer, SessionListener } from '../model/channel.ts';
 import type { Relay } from '../model/relay.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
@@ -19,6 +19,7 @@ import { routeLog, type RouteLog } from '../ops/route-log.ts';
 import { CircuitBreaker, type CircuitBreakerOptions } from '../limits/admission.ts';
 import { asUpstreamFailure, isOutOfFiles } from '../model/upstream-failure.ts';
 import { failureOfStatus } from '../upstream/http/error-response.ts';
+import { ModernChannel } from '../upstream/modern/channel.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { Upstream } from '../upstream/upstream.ts';
 
@@ -28,8 +29,8 @@ export interface RouteServer {
   readonly http: HttpServer | null;
   readonly pool: SessionPool;
   readonly availability: Availability;
-  /** Sessions of legacy clients with a server over stdio; `null` for one over HTTP, which legacy clients reach themselves. */
-  readonly channels: ChannelServer | null;
+  /** Sessions of legacy clients with a server over stdio, or with one that speaks 2026-07-28. Others legacy clients reach themselves. */
+  readonly channels: ChannelServer;
   /** What the server said to the gateway itself. */
   readonly ownGreeting: OwnGreeting;
   /** Called with the method of each change that the server tells. */
@@ -49,11 +50,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const max = maxSessions(config);
   let leftForMs = config.parking.ttlMs;
   const ownGreeting = new OwnGreeting(route, nameOfServer(config.upstream), shared);
-  const {
-    server: upstream,
-    http,
-    stdio,
-  } = createLegacyServer(config, shared, {
+  const created = createLegacyServer(config, shared, {
     onGreeted: (greeting) => ownGreeting.note(greeting),
     hasOneSession: max === 1,
     reserveOnlySession: () => pool.reserveOnlySession(),
@@ -61,6 +58,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
       for (const listener of listeners) listener(method);
     },
   });
+  const { server: upstream, http } = created;
   const placement = placementOf(config, shared.replica.relayOf(route), shared);
   const pool = new SessionPool(
     upstream,
@@ -86,27 +84,38 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     log,
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
-  const channels = stdio && channelsOf(config, stdio, pool);
+  const channels = channelsOf(config, created.stdio ?? created.http.upstream, pool, clock);
   return { upstream, http, pool, channels, availability, ownGreeting, listeners, use };
 }
 
-/** Opens processes for legacy clients, in the limits of the route. */
+/** Opens sessions for legacy clients, in the limits of the route. */
 function channelsOf(
-  { id: route, sessions, upstream: { headersTimeoutMs, roots } }: RouteConfig,
-  stdio: StdioUpstream,
+  { id: route, sessions, calls, upstream: { headersTimeoutMs, roots } }: RouteConfig,
+  upstream: StdioUpstream | Upstream,
   pool: SessionPool,
+  clock: Clock,
 ): ChannelServer {
+  const isProcess = upstream instanceof StdioUpstream;
+  const open = async (name: string, owner: string, listener: SessionListener): Promise<Channel> =>
+    isProcess
+      ? upstream.openChannel(name, owner, listener)
+      : new ModernChannel(listener, {
+          ...{ server: upstream.modern, clock, maxCallMs: calls.maxDurationMs },
+          requestTimeoutMs: headersTimeoutMs,
+          onDoubt: () => void upstream.doubt(),
+        });
   return {
     route,
     idleTimeoutMs: sessions.idleTimeoutMs,
     initializeTimeoutMs: headersTimeoutMs,
-    learnsRoots: roots === 'caller',
+    // A server over HTTP is on another machine than these folders, or knows whose they are.
+    learnsRoots: !isProcess || roots === 'caller',
     open: async ({ name, principal, principalKey }, listener, end) => {
       const permit = await pool.takePermit(principal);
       try {
-        const channel = await stdio.openChannel(name, principalKey, listener);
+        const channel = await open(name, principalKey, listener);
         return {
-          send: (line) => channel.send(line),
+          send: (line, headers) => channel.send(line, headers),
           pause: () => channel.pause(),
           resume: () => channel.resume(),
           end: () => channel.end().finally(permit.free),
@@ -178,11 +187,10 @@ interface FromRoute extends SessionCapacityOptions {
   readonly onChange: (method: string) => void;
 }
 
-interface CreatedServer {
-  readonly server: LegacyServer;
-  readonly http: HttpServer | null;
-  readonly stdio: StdioUpstream | null;
-}
+type CreatedServer = { readonly server: LegacyServer } & (
+  | { readonly http: HttpServer; readonly stdio: null }
+  | { readonly http: null; readonly stdio: StdioUpstream }
+);
 
 function createLegacyServer(
   { id: route, sessions, upstream: config }: RouteConfig,

@@ -200,7 +200,7 @@ export class Generations {
     if (next?.server !== server) {
       server.availability.close();
       server.pool.retire();
-      if (server.channels !== null) this.#sessions.retire(server.channels);
+      this.#sessions.retire(server.channels);
     }
     if (next === undefined) calls.stopNewCalls();
     this.#routes.former.add(route);

@@ -1,5 +1,5 @@
 /**
- * Serves what legacy clients send to a server over stdio: Streamable HTTP as the revisions up to 2025-11-25 describe it (2025-11-25
+ * Serves what legacy clients send to a server that is not legacy over HTTP itself: Streamable HTTP as the revisions up to 2025-11-25 describe it (2025-11-25
  * transports, "Streamable HTTP"). A request can come from a client here, or from the process that its client is connected to.
  */
 import { readAccept } from '../../edge/http/header-fields.ts';
@@ -28,12 +28,16 @@ export interface LegacyRequest {
   readonly lastEventId: string | null;
   /** JSON. */
   readonly body: string;
+  /** Of the caller, for the server. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** Who opens a session, and where. */
 export interface Opening {
   readonly server: ChannelServer;
   readonly owner: SessionOwner;
+  /** Of the caller, for the server. */
+  readonly headers: Readonly<Record<string, string>>;
   /** Why no session can be opened now; `null` if one can. */
   readonly refusal: OpeningRefusal | null;
   /** Called with the key of the session. @returns headers that name it */
@@ -58,21 +62,22 @@ const MAX_REQUESTS = 1_000;
  */
 export async function openSession(
   sessions: LegacySessions,
-  { server, owner, refusal, headersOf }: Opening,
+  { server, owner, headers, refusal, headersOf }: Opening,
   initialize: { readonly json: string; readonly message: ClientRequest },
   response: StreamResponse,
 ): Promise<boolean> {
   const { json, message } = initialize;
   if (refusal !== null) {
     const { httpStatus, failure, retryAfterMs } = refusal;
-    const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
+    const wait = { 'retry-after': String(secondsOf(retryAfterMs)) };
     const refused = { httpStatus, id: clientRequestId(message.id), error: failure.error };
-    refuseWith(response, { ...refused, mayHaveActed: 'no' }, headers);
+    refuseWith(response, { ...refused, mayHaveActed: 'no' }, wait);
     return false;
   }
-  const { line, key } = await sessions.open(server, owner, asLine(json), message, response);
-  const headers = key === null ? {} : headersOf(key);
-  response.head(200, { 'content-type': 'application/json', ...headers });
+  const opened = await sessions.open({ server, owner, headers }, asLine(json), message, response);
+  const { line, key, httpStatus } = opened;
+  const named = key === null ? opened.headers : headersOf(key);
+  response.head(httpStatus, { ...named, 'content-type': 'application/json' });
   response.end(line);
   return key !== null;
 }
@@ -131,7 +136,7 @@ export const NO_SESSION =
 
 async function post(
   session: LegacySession,
-  { body, accept }: LegacyRequest,
+  { body, accept, headers }: LegacyRequest,
   value: JsonValue,
   response: StreamResponse,
 ): Promise<void> {
@@ -147,9 +152,9 @@ async function post(
   if (session.openRequests + requests.length > MAX_REQUESTS) {
     return refuse(response, 429, `The session has ${MAX_REQUESTS} requests without a response`);
   }
-  if (requests.length > 0) return session.request(lines, response, acceptsOf(accept));
+  if (requests.length > 0) return session.request(lines, response, acceptsOf(accept), headers);
   try {
-    for (const { line, message } of lines) await session.send(line, message);
+    for (const { line, message } of lines) await session.send(line, message, headers);
     response.head(202, {});
     response.end();
   } catch (error) {

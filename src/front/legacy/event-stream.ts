@@ -4,6 +4,7 @@
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { COMMIT_AFTER_MS, STREAM_HEADERS } from '../../edge/response-writer.ts';
+import type { ChannelRefusal } from '../../model/channel.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { errorLine } from './envelope.ts';
 import type { EventLog, LoggedMessage } from './event-log.ts';
@@ -31,6 +32,8 @@ export interface StreamSettings {
   /** Called when a client has opened or left the stream. */
   readonly onChange: () => void;
 }
+
+const SUCCESS: ChannelRefusal = { httpStatus: 200, headers: {} };
 
 export class EventStream {
   /** Part of the ids of its events. */
@@ -129,9 +132,10 @@ export class EventStream {
 
   /**
    * Takes the last message: the response to the request with this id.
+   * @param refusal how it is told if no byte of the response was sent; `null` for a success
    * @returns false if no client can have it any more
    */
-  finish(line: string, id: JsonValue): boolean {
+  finish(line: string, id: JsonValue, refusal: ChannelRefusal | null): boolean {
     this.#isOver = true;
     this.#stopTimer();
     if (this.#isStreaming) {
@@ -142,7 +146,8 @@ export class EventStream {
     const response = this.#response;
     this.#leave();
     if (response === null) return false;
-    response.head(200, { 'content-type': 'application/json' });
+    const { httpStatus, headers } = refusal ?? SUCCESS;
+    response.head(httpStatus, { ...headers, 'content-type': 'application/json' });
     response.end(line);
     return true;
   }

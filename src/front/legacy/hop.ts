@@ -27,6 +27,7 @@ const legacyRequest = z.strictObject({
   version: z.string().nullable(),
   lastEventId: z.string().nullable(),
   body: z.string(),
+  headers: z.record(z.string(), z.string()),
 }) satisfies z.ZodType<LegacyRequest>;
 
 const head = z.strictObject({ status: z.int(), headers: z.record(z.string(), z.string()) });

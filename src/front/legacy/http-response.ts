@@ -6,9 +6,12 @@ import type { StreamResponse } from './event-stream.ts';
 
 export class HttpResponse implements StreamResponse {
   readonly #response: ServerResponse;
+  readonly #challenge: (challenge: string) => string;
 
-  constructor(response: ServerResponse) {
+  /** @param challenge rewrites what the server challenges the client with */
+  constructor(response: ServerResponse, challenge: (challenge: string) => string) {
     this.#response = response;
+    this.#challenge = challenge;
   }
 
   get isOpen(): boolean {
@@ -17,7 +20,11 @@ export class HttpResponse implements StreamResponse {
 
   head(status: number, headers: Readonly<Record<string, string>>): void {
     if (!this.isOpen || this.#response.headersSent) return;
-    this.#response.writeHead(status, headers);
+    const { 'www-authenticate': challenge, ...others } = headers;
+    this.#response.writeHead(status, {
+      ...others,
+      ...(challenge !== undefined && { 'www-authenticate': this.#challenge(challenge) }),
+    });
     if (headers['content-type'] === 'text/event-stream') this.#response.flushHeaders();
   }
 

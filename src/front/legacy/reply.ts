@@ -5,8 +5,13 @@ import type { StreamResponse } from './event-stream.ts';
 export class Reply implements StreamResponse {
   readonly isOpen = true;
   readonly #text = Promise.withResolvers<string>();
+  httpStatus = 200;
+  headers: Readonly<Record<string, string>> = {};
 
-  head(): void {}
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    this.httpStatus = status;
+    this.headers = headers;
+  }
 
   write(): boolean {
     return true;

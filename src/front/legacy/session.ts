@@ -1,12 +1,18 @@
 /**
- * A session of a legacy client in front of a server over stdio: one process, and the switchboard between its one pipe and the HTTP
- * responses of the client. Nothing is translated. The gateway sends no request of its own, so that no id can collide.
+ * A session of a legacy client: one channel to its server (a process, or a translation), and the switchboard between that and the HTTP
+ * responses of the client. The gateway sends no request of its own, so that no id can collide.
  */
 import { inBackground } from '../../lib/background.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { HeldBytes } from '../../lib/byte-budget.ts';
-import type { Channel, ChannelUse, DroppedMessage } from '../../model/channel.ts';
+import type {
+  Channel,
+  ChannelRefusal,
+  ChannelUse,
+  DroppedMessage,
+  SessionListener,
+} from '../../model/channel.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import { answerWithoutRoots, clientMessageWithoutRoots } from '../../protocol/client-roots.ts';
 import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
@@ -44,6 +50,15 @@ interface OpenRequest extends ClientRequest {
   ending: Timer | null;
 }
 
+/** A message that no stream is open for. A request has a timer. */
+interface Waiting {
+  readonly about: About;
+  readonly timer: Timer | null;
+}
+
+/** The request of the client that a message belongs to; `null` for none, absent if that is not known. */
+type About = string | number | null | undefined;
+
 /** How long a request of the server waits for a stream: some ask before the client has opened one. */
 const HELD_REQUEST_MS = 30_000;
 /** How long the response to a cancelled request stays open: most servers send none. */
@@ -56,7 +71,10 @@ const GET_AGAIN_MS = 2_000;
 const MAX_STREAMS = 100;
 const RETRY_MS = 1_000;
 
-export class LegacySession {
+type Headers = Readonly<Record<string, string>>;
+const NO_HEADERS: Headers = {};
+
+export class LegacySession implements SessionListener {
   readonly #settings: SessionSettings;
   readonly #log: EventLog;
   #channel: Channel | null = null;
@@ -68,8 +86,8 @@ export class LegacySession {
   #lastStream = 0;
   #standalone: EventStream | null = null;
   #standaloneOpenedMs = -Infinity;
-  /** Messages that wait for a stream that they can go on, oldest first. A request has a timer. */
-  readonly #waiting = new Map<LoggedMessage, Timer | null>();
+  /** Messages that wait for a stream that they can go on, oldest first. */
+  readonly #waiting = new Map<LoggedMessage, Waiting>();
   /** Runs while nothing more is read of the server. */
   #full: Timer | null = null;
   #use: ChannelUse = 'none';
@@ -124,11 +142,13 @@ export class LegacySession {
   /**
    * Sends requests, and has their responses come in this one. More than one are a batch (2025-03-26).
    * @param lines each as the client wrote it, with what was read of it
+   * @param headers of the caller that go to the server
    */
   request(
     lines: readonly { readonly line: string; readonly message: ClientMessage }[],
     response: StreamResponse,
     accepts: Accepts,
+    headers: Headers,
   ): void {
     const stream = this.#newStream(false);
     const requests = lines.flatMap(({ message }) => (message.type === 'request' ? message : []));
@@ -137,15 +157,15 @@ export class LegacySession {
     }
     stream.begin(response, lines.length > 1 ? 'stream' : accepts);
     this.#changed();
-    for (const { line, message } of lines) inBackground(this.#sendRequest(line, message));
+    for (const { line, message } of lines) inBackground(this.#sendRequest(line, message, headers));
   }
 
-  /** Sends a message that has no response. @throws UpstreamFailure if the process has not taken it */
-  async send(line: string, message: ClientMessage): Promise<void> {
+  /** Sends a message that has no response. @throws UpstreamFailure if the server has not taken it */
+  async send(line: string, message: ClientMessage, headers: Headers): Promise<void> {
     if (message.type === 'other' && message.cancels !== null) this.#cancelled(message.cancels);
     const { learnsRoots } = this.#settings;
     const passed = learnsRoots ? line : clientMessageWithoutRoots(message.method, line);
-    if (passed !== null) await this.#channel?.send(asLine(passed));
+    if (passed !== null) await this.#channel?.send(asLine(passed), headers);
   }
 
   /**
@@ -192,12 +212,16 @@ export class LegacySession {
     this.#standalone = null;
   }
 
-  /** What the process says (`ChannelListener`). */
-  messages(messages: readonly JsonRpcMessage[], line: string): void {
+  /** What the server says (`ChannelListener`). */
+  messages(messages: readonly JsonRpcMessage[], line: string, about?: About): void {
     const lines = messages.length === 1 && !line.trimStart().startsWith('[') ? [line] : split(line);
     for (const [index, message] of messages.entries()) {
-      this.#receive(message, asLine(lines[index] ?? ''));
+      this.#receive(message, asLine(lines[index] ?? ''), about);
     }
+  }
+
+  refused(id: string | number, line: string, refusal: ChannelRefusal): void {
+    this.#respond(id, line, refusal);
   }
 
   dropped(message: DroppedMessage, { message: problem }: UpstreamFailure): void {
@@ -216,7 +240,7 @@ export class LegacySession {
   end(reason: string): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    for (const timer of this.#waiting.values()) timer?.cancel();
+    for (const { timer } of this.#waiting.values()) timer?.cancel();
     this.#full?.cancel();
     // Nobody waits for the response to a cancelled request, and some clients complain of it.
     const cancelled = [...this.#requests.values()].filter(({ ending }) => ending !== null);
@@ -230,16 +254,16 @@ export class LegacySession {
     this.#log.close();
   }
 
-  async #sendRequest(line: string, message: ClientMessage): Promise<void> {
+  async #sendRequest(line: string, message: ClientMessage, headers: Headers): Promise<void> {
     try {
-      await this.send(line, message);
+      await this.send(line, message, headers);
     } catch (error) {
       if (message.type !== 'request') return;
       this.#respond(message.id, errorLine(message.id, asUpstreamFailure(error, false).message));
     }
   }
 
-  #receive(message: JsonRpcMessage, line: string): void {
+  #receive(message: JsonRpcMessage, line: string, about: About): void {
     switch (message.type) {
       case 'response':
         return this.#respond(message.id, line);
@@ -247,7 +271,7 @@ export class LegacySession {
         const progressKey = progressKeyOf(message);
         const isItsToken = (each: OpenRequest) => each.progressKey === progressKey;
         const request = progressKey === null ? null : this.#find(isItsToken);
-        if (request === null) return this.#forward('notification', line, null);
+        if (request === null) return this.#forward('notification', line, null, about);
         if (request.stream.takesMessages) request.stream.send(this.#log.add('notification', line));
         return;
       }
@@ -255,16 +279,16 @@ export class LegacySession {
         const answer = this.#settings.learnsRoots
           ? null
           : answerWithoutRoots(message.method, message.id);
-        if (answer === null) return this.#forward('request', line, message.id);
-        return inBackground(this.#channel?.send(answer).catch(() => {}));
+        if (answer === null) return this.#forward('request', line, message.id, about);
+        return inBackground(this.#channel?.send(answer, NO_HEADERS).catch(() => {}));
       }
       case 'malformed':
         // Its id is one that a number cannot hold, and passes as it was written.
-        if (message.id !== undefined) this.#forward('request', line, message.id);
+        if (message.id !== undefined) this.#forward('request', line, message.id, about);
     }
   }
 
-  #respond(id: JsonValue, line: string): void {
+  #respond(id: JsonValue, line: string, refusal: ChannelRefusal | null = null): void {
     const request = this.#requests.get(keyOf(id));
     if (request === undefined) return this.#settings.onLost('a response to no open request');
     this.#requests.delete(keyOf(id));
@@ -272,16 +296,16 @@ export class LegacySession {
     const { stream } = request;
     const isLast = this.#find((each) => each.stream === stream) === null;
     if (!isLast) stream.send(this.#log.add('response', line));
-    else if (!stream.finish(line, id)) {
+    else if (!stream.finish(line, id, refusal)) {
       this.#settings.onLost(`the response to ${request.method}, whose client has left`);
     }
     this.#changed();
   }
 
   /** Over stdio nothing says which request a message is for (docs/adr/0061). */
-  #forward(kind: MessageKind, line: string, id: JsonValue): void {
+  #forward(kind: MessageKind, line: string, id: JsonValue, about: About): void {
     const message = this.#log.add(kind, line);
-    const stream = this.#streamFor(kind);
+    const stream = this.#streamFor(kind, about);
     if (stream !== null) return stream.send(message);
     if (!this.#log.has(message)) return;
     const giveUp = () => {
@@ -291,12 +315,17 @@ export class LegacySession {
     };
     const { clock } = this.#settings;
     const timer = kind === 'request' ? clock.setTimer(HELD_REQUEST_MS, giveUp) : null;
-    this.#waiting.set(message, timer);
+    this.#waiting.set(message, { about, timer });
   }
 
-  #streamFor(kind: MessageKind): EventStream | null {
+  #streamFor(kind: MessageKind, about: About): EventStream | null {
     const isRead = ({ stream }: OpenRequest) => stream.isRead;
     const standalone = this.#standalone?.isRead === true ? this.#standalone : null;
+    if (about !== undefined && about !== null) {
+      // The client still reads it, or can resume it.
+      const own = this.#requests.get(keyOf(about))?.stream;
+      return own?.takesMessages === true ? own : standalone;
+    }
     const newest = () => this.#find(isRead)?.stream ?? null;
     if (kind === 'notification') return standalone ?? newest();
     return this.#find((each) => each.canAsk && isRead(each))?.stream ?? newest() ?? standalone;
@@ -320,7 +349,7 @@ export class LegacySession {
   /** Replies to a request of the server that the client cannot get. */
   #refuse(id: JsonValue, problem: string): void {
     this.#settings.onLost(`a request of the server: ${problem}`);
-    inBackground(this.#channel?.send(errorLine(id, problem)).catch(() => {}));
+    inBackground(this.#channel?.send(errorLine(id, problem), NO_HEADERS).catch(() => {}));
   }
 
   #cancelled(key: IdKey): void {
@@ -350,8 +379,8 @@ export class LegacySession {
   /** A response was opened, left, or read. */
   #changed(): void {
     if (this.#isOver) return;
-    for (const [message, timer] of this.#waiting) {
-      const stream = this.#streamFor(message.kind);
+    for (const [message, { about, timer }] of this.#waiting) {
+      const stream = this.#streamFor(message.kind, about);
       if (stream === null) continue;
       timer?.cancel();
       this.#waiting.delete(message);

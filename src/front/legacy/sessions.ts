@@ -36,6 +36,16 @@ export interface Opened {
   readonly line: string;
   /** The key of the session; `null` if there is none. */
   readonly key: string | null;
+  readonly httpStatus: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** For whom a session is opened, and with which server. */
+export interface SessionOpening {
+  readonly server: ChannelServer;
+  readonly owner: SessionOwner;
+  /** Of the caller, for the server. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** A session, and how long it lives. */
@@ -88,8 +98,7 @@ export class LegacySessions {
    * @param client whether it is there still
    */
   async open(
-    server: ChannelServer,
-    owner: SessionOwner,
+    { server, owner, headers }: SessionOpening,
     line: string,
     message: ClientRequest,
     client: Pick<StreamResponse, 'isOpen'>,
@@ -102,19 +111,20 @@ export class LegacySessions {
       entry.channel = await server.open(named, session, () => inBackground(this.#end(entry)));
       session.connect(entry.channel);
       const reply = new Reply();
-      session.request([{ line, message }], reply, 'json');
+      session.request([{ line, message }], reply, 'json', headers);
       const text = await reply.within(server.initializeTimeoutMs, this.#options.clock);
       if (text === null) throw NO_RESPONSE;
       const revision = revisionIn(text);
       const isOpen = revision !== null && !session.isOver && client.isOpen;
       if (isOpen) this.#opened(entry, revision);
       else inBackground(this.#end(entry));
-      return { line: text, key: isOpen ? entry.key : null };
+      const { httpStatus, headers: told } = reply;
+      return { line: text, key: isOpen ? entry.key : null, httpStatus, headers: told };
     } catch (error) {
       const { message: problem } = asUpstreamFailure(error, false);
       this.#refused({ route: server.route, problem });
       inBackground(this.#end(entry));
-      return { line: errorLine(message.id, problem), key: null };
+      return { line: errorLine(message.id, problem), key: null, httpStatus: 200, headers: {} };
     }
   }
 

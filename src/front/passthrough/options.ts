@@ -25,6 +25,8 @@ export interface PassThroughOptions {
   ) => Promise<RequestHeaderRules>;
   /** Takes a place for a response, until that closes. @returns false if its caller gets none, and it is a refusal */
   readonly takesPlace: (request: FastifyRequest, reply: FastifyReply) => boolean;
+  /** Serves a request for the endpoint that is no POST, if it is not for the server. @returns `null` if it is */
+  readonly serveElsewhere: (request: FastifyRequest, reply: FastifyReply) => Promise<void> | null;
   /** Decides about a request for the endpoint that is no POST. @returns false if it has its response */
   readonly admitsEndpoint: (request: FastifyRequest, reply: FastifyReply) => boolean;
   /** Decides about a request for another path. @returns false if it has its response. Never rejects */

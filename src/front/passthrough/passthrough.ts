@@ -56,6 +56,8 @@ export function registerPassThrough(
     handler: async (request, reply) => {
       const refusal = await options.refusalOf(request);
       if (refusal !== null) return refuseCaller(reply, refusal);
+      const served = options.serveElsewhere(request, reply);
+      if (served !== null) return served;
       if (options.admitsEndpoint(request, reply)) await endpoint(request, reply);
     },
   });

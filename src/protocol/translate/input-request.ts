@@ -37,7 +37,7 @@ export type AnswerTranslation =
 export type InputRequestKind = AnswerTranslation['kind'];
 
 /** How a legacy server asks for a form of OpenAI's extension. */
-const OPENAI_CREATE = 'openai/elicitation/create';
+export const OPENAI_CREATE = 'openai/elicitation/create';
 
 /** What a legacy server can ask for, by method. */
 const QUESTIONS: ReadonlyMap<string, 'elicitation' | 'sampling' | 'roots'> = new Map([

@@ -9,9 +9,11 @@ import {
   type LegacyTransport,
   type UpstreamKind,
 } from './detection.ts';
+import type { ModernServer } from '../../model/modern-server.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
 import { HttpClient } from '../http/client.ts';
 import { readListings, type List } from './listings.ts';
+import { ModernHttp } from '../modern/http.ts';
 import { ModernSide, onlyModern, type Side } from './modern-side.ts';
 import { FREED_AFTER_MS } from '../quirks/one-session.ts';
 import {
@@ -38,6 +40,8 @@ export abstract class GreetedServer {
   protected readonly options: UpstreamOptions;
   protected readonly clock: Clock;
   protected readonly http: HttpClient;
+  /** The server as one of 2026-07-28. */
+  readonly modern: ModernServer;
   readonly #modern: ModernSide;
   /** What the operator configured. */
   readonly #configured: UpstreamKind | null;
@@ -60,6 +64,7 @@ export abstract class GreetedServer {
     this.options = options;
     this.clock = clock;
     this.http = new HttpClient(options, clock);
+    this.modern = new ModernHttp(this.http);
     const { era, transport, gatewayInfo } = options;
     this.#modern = new ModernSide(this.http, { ...gatewayInfo });
     this.#configured = era === 'modern' ? era : transport === 'auto' ? null : transport;

@@ -95,13 +95,13 @@ function open(revision = '2025-06-18') {
       const response = new Response();
       const message = { jsonrpc: '2.0', id, method, params };
       const read = readClientMessage(message as JsonValue)!;
-      session.request([{ line: JSON.stringify(message), message: read }], response, accepts);
+      session.request([{ line: JSON.stringify(message), message: read }], response, accepts, {});
       return response;
     },
     tell: (message: object) => {
       const all = { jsonrpc: '2.0', ...message };
       const read = readClientMessage(all as JsonValue)!;
-      return session.send(JSON.stringify(all), read);
+      return session.send(JSON.stringify(all), read, {});
     },
     listen: () => {
       const response = new Response();
@@ -424,7 +424,7 @@ describe('in front of a server over stdio', () => {
       const message = { jsonrpc: '2.0', id, method: 'tools/list' };
       return { line: JSON.stringify(message), message: readClientMessage(message)! };
     });
-    field.session.request(lines, response, 'both');
+    field.session.request(lines, response, 'both', {});
     field.say(result(2));
     expect(response.isEnded).toBe(false);
     field.say(result(1));

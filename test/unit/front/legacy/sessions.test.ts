@@ -34,7 +34,12 @@ test('a principal that opens sessions too fast gets an error, and others do not'
   const server = instantServer();
   const message = readInitialize(parseMessage(JSON.stringify(initializeOf())))!;
   const open = (principal: string) =>
-    sessions.open(server, { principal, principalKey: principal }, '{}', message, { isOpen: true });
+    sessions.open(
+      { server, owner: { principal, principalKey: principal }, headers: {} },
+      '{}',
+      message,
+      { isOpen: true },
+    );
   for (let i = 0; i < 300; i += 1) expect((await open('ada')).key).not.toBeNull();
   const { key, line } = await open('ada');
   expect(key).toBeNull();

@@ -1,0 +1,107 @@
+/** A modern server over HTTP: a POST for each request, whose response is one reply, or a stream of events up to it (streamable-http). */
+import type { JsonValue } from '../../protocol/json.ts';
+import { readMessage } from '../../protocol/json-rpc.ts';
+import type {
+  ModernListener,
+  ModernServer,
+  ModernServerRequest,
+  SentRequest,
+} from '../../model/modern-server.ts';
+import { protocolError, UpstreamFailure } from '../../model/upstream-failure.ts';
+import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
+import type { HttpClient } from '../http/client.ts';
+import type { ResponseReader } from '../http/http-exchange.ts';
+import type { BodyForm, ResponseHead } from '../http/http-request.ts';
+import { standardHeaders } from './request-headers.ts';
+
+/** Each response is one of its own, so that one id is as good as another. */
+const ID = 1;
+
+export class ModernHttp implements ModernServer {
+  readonly hasHeaders = true;
+  readonly #http: HttpClient;
+
+  constructor(http: HttpClient) {
+    this.#http = http;
+  }
+
+  send(
+    { method, params, headers, timeoutMs }: ModernServerRequest,
+    listener: ModernListener,
+  ): SentRequest {
+    const reader = new ReplyReader(method, listener, () => exchange.end());
+    const exchange = this.#http.send(
+      {
+        method: 'POST',
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...standardHeaders(method, params),
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
+        headersTimeoutMs: 0,
+        ...(timeoutMs !== null && { timeoutMs }),
+      },
+      reader,
+    );
+    return {
+      // Closing the response is the cancellation (cancellation, "Streamable HTTP").
+      cancel: () => exchange.abort(),
+      pause: () => exchange.pause(),
+      resume: () => exchange.resume(),
+    };
+  }
+}
+
+/** Tells a listener what a response says, up to the reply. */
+class ReplyReader implements ResponseReader {
+  readonly #method: string;
+  readonly #listener: ModernListener;
+  readonly #onReply: () => void;
+  #isOver = false;
+
+  /** @param onReply called after the reply: a stream need not end with it */
+  constructor(method: string, listener: ModernListener, onReply: () => void) {
+    this.#method = method;
+    this.#listener = listener;
+    this.#onReply = onReply;
+  }
+
+  head({ mediaType }: ResponseHead): BodyForm {
+    if (mediaType === 'application/json') return 'json';
+    if (mediaType === 'text/event-stream') return 'events';
+    throw protocolError(`it replied to ${this.#method} with ${mediaType || 'no content type'}`);
+  }
+
+  event({ event, data }: ServerSentEvent): void {
+    if (event === 'message' && data !== '') this.json(upstreamJson(data));
+  }
+
+  json(value: JsonValue): void {
+    if (this.#isOver) return;
+    const message = readMessage(value);
+    if (message.type === 'notification') {
+      return this.#listener.notified(message.method, message.params);
+    }
+    // A server must not send requests here ("Receiving Messages").
+    if (message.type !== 'response') return;
+    this.#isOver = true;
+    this.#listener.replied(message.reply);
+    this.#onReply();
+  }
+
+  end(): void {
+    const problem = `the response to ${this.#method} ended without a reply`;
+    this.failed(new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: true }));
+  }
+
+  failed(failure: UpstreamFailure): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { code, details } = failure;
+    // An error can come with a status; that of refused credentials says more than the error.
+    if (code === 'unauthorized' || details.rpcError === undefined) this.#listener.failed(failure);
+    else this.#listener.replied({ error: details.rpcError });
+  }
+}
