@@ -258,7 +258,7 @@ export class ModernCall {
           if (open.length === 0) break;
           const inputResponses = await this.#answersTo(Object.fromEntries(open));
           for (const [key] of open) answered.add(key);
-          await this.#replyTo('tasks/update', { taskId, inputResponses });
+          await this.#replyTo('tasks/update', { taskId }, { inputResponses });
           break;
         }
         default:
@@ -268,12 +268,12 @@ export class ModernCall {
       const pollMs = numberOf(task['pollIntervalMs'] ?? null) ?? DEFAULT_POLL_MS;
       const waitMs = Math.min(Math.max(pollMs, FIRST_PAUSE_MS), 6 * LAST_PAUSE_MS, this.#leftMs);
       await sleep(clock, waitMs, this.#over);
-      task = await this.#replyTo('tasks/get', { taskId });
+      task = await this.#replyTo('tasks/get', { taskId }, {});
     }
   }
 
-  async #replyTo(method: string, params: JsonObject): Promise<JsonObject> {
-    const reply = await this.#send(method, params, {});
+  async #replyTo(method: string, params: JsonObject, answers: JsonObject): Promise<JsonObject> {
+    const reply = await this.#send(method, params, answers);
     if ('error' in reply) throw errorOf(reply.error);
     return reply.result;
   }
