@@ -28,7 +28,7 @@ const UPDATED = 'notifications/resources/updated';
 const FIRST_PAUSE_MS = 1_000;
 const LAST_PAUSE_MS = 60_000;
 /** The most resources of one session. */
-export const MAX_SUBSCRIPTIONS = 1_000;
+const MAX_SUBSCRIPTIONS = 1_000;
 
 /** One request that listens. */
 interface Listening {
