@@ -35,7 +35,7 @@ import {
   type LegacyRequest,
   type OpeningRefusal,
 } from './legacy/endpoint.ts';
-import { readClientMessage } from './legacy/envelope.ts';
+import { asLine, readClientMessage, type ClientRequest } from './legacy/envelope.ts';
 import type { StreamResponse } from './legacy/event-stream.ts';
 import { serveElsewhere } from './legacy/hop.ts';
 import { HttpResponse } from './legacy/http-response.ts';
@@ -170,14 +170,15 @@ export function createLegacyFace(
       const posted = { json, value };
       return inBackground(serve(raw, responseTo(request, response), posted, caller));
     }
-    const { principal, principalKey } = caller;
-    const limited = await limitOf(route, principalKey);
+    const limited = await limitOf(route, caller.principalKey);
     const opening = {
       server,
-      owner: { principal: principal === null ? null : principalKey, principalKey },
+      owner: ownerOf(caller),
       headers: caller.headers,
       refusal: route.calls.isStopping ? STOPPED : limited,
-      headersOf: (key: string) => ({ [SESSION_HEADER]: ids.seal(key, caller) }),
+      headersOf: (key: string) => ({
+        [SESSION_HEADER]: ids.seal(key, caller, server.keepsNothing ? keptOf(json) : undefined),
+      }),
     };
     const message = { json, message: initialize };
     const opened = openSession(sessions, opening, message, httpResponseTo(response));
@@ -232,6 +233,7 @@ function createServing(
   { replica }: PublicServices,
 ) {
   const { id } = route.config;
+  const server = route.server.channels;
   return async (
     { headers }: IncomingMessage,
     response: StreamResponse,
@@ -254,13 +256,20 @@ function createServing(
       headers: caller.headers,
     };
     const { owner } = session;
-    if (owner.instance === replica.owner.instance) {
+    if (owner.instance === replica.owner.instance || sessions.find(session.key, id) !== null) {
       return serveInSession(sessions, request, response, posted?.value);
     }
     const relay = replica.relayOf(id);
     if (relay !== null) return serveElsewhere(relay, owner, request, response);
-    // Without a relay there is no other process, but for replicas that know nothing of each other.
-    refuse(response, 404, NO_SESSION);
+    // Without a relay the process that had it has ended, or is a replica that this one knows nothing of.
+    const initialize = session.initialize === undefined ? null : readLine(session.initialize);
+    if (initialize === null || !server.keepsNothing) return refuse(response, 404, NO_SESSION);
+    const opening = { server, owner: ownerOf(caller), headers: caller.headers };
+    const { line, message } = initialize;
+    if (!(await sessions.reopen(opening, session.key, line, message))) {
+      return refuse(response, 503, 'The session could not be opened again: try again');
+    }
+    return serveInSession(sessions, request, response, posted?.value);
   };
 }
 
@@ -268,8 +277,28 @@ function valueOf(header: string | string[] | undefined): string | null {
   return typeof header === 'string' && header !== '' ? header : null;
 }
 
+/** An id is a header, and some clients bound theirs to 8 KiB. In characters. */
+const MAX_KEPT = 2_048;
+
+/** Returns what of `initialize` goes into the id of its session; nothing if that is too long. */
+function keptOf(json: string): string | undefined {
+  const line = asLine(json);
+  return line.length <= MAX_KEPT ? line : undefined;
+}
+
+function ownerOf({ principal, principalKey }: Caller) {
+  return { principal: principal === null ? null : principalKey, principalKey };
+}
+
+function readLine(line: string): { line: string; message: ClientRequest } | null {
+  const message = readInitialize(parseMessage(line));
+  return message === null ? null : { line, message };
+}
+
 const sessionId = z.strictObject({
   key: z.string(),
+  /** The `initialize` of the client, if the session can be opened again with it. */
+  initialize: z.exactOptional(z.string()),
   owner: z.strictObject({
     id: z.string(),
     instance: z.string(),
@@ -285,13 +314,13 @@ function sessionIds(route: Route, { config, sealKeys, replica }: PublicServices)
   const nameOf = ({ principal }: Caller) =>
     config.identity.source === 'none' ? '' : (principal ?? '');
   return {
-    seal: (key: string, caller: Caller): string => {
+    seal: (key: string, caller: Caller, initialize?: string): string => {
       const owner: PointerOwner = replica.owner;
-      return seal.seal('id', JSON.stringify({ key, owner }), nameOf(caller)) ?? '';
+      return seal.seal('own-id', JSON.stringify({ key, owner, initialize }), nameOf(caller)) ?? '';
     },
     /** @returns `null` if it was not sealed for this caller */
     open: (sealed: string, caller: Caller): z.infer<typeof sessionId> | null => {
-      const plain = seal.open('id', sealed, nameOf(caller));
+      const plain = seal.open('own-id', sealed, nameOf(caller));
       return plain === null ? null : (sessionId.safeParse(parseJson(plain)).data ?? null);
     },
   };

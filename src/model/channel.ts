@@ -79,6 +79,8 @@ export interface ChannelServer {
   /** How long a session lives that nobody uses, in ms. */
   readonly idleTimeoutMs: number;
   readonly initializeTimeoutMs: number;
+  /** Whether the server itself keeps nothing of a session, so that it can be opened again as it was. */
+  readonly keepsNothing: boolean;
   /** Whether it learns the roots of a client. */
   readonly learnsRoots: boolean;
   /**

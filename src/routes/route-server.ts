@@ -108,6 +108,7 @@ function channelsOf(
     route,
     idleTimeoutMs: sessions.idleTimeoutMs,
     initializeTimeoutMs: headersTimeoutMs,
+    keepsNothing: !isProcess,
     // A server over HTTP is on another machine than these folders, or knows whose they are.
     learnsRoots: !isProcess || roots === 'caller',
     open: async ({ name, principal, principalKey }, listener, end) => {

@@ -9,10 +9,10 @@ import { KEY_ID, SECRET_BYTES, type KeySource, type SecretKey } from './key-ring
 
 /**
 /**
- * What is sealed: a session id, the path and query to which a client posts the messages of a session, what the client
+ * What is sealed: a session id of the server, one of the gateway itself, the path and query to which a client posts the messages of a session, what the client
  * of a dialect declared when it opened its session, or the key of a task.
  */
-export type SessionMark = 'id' | 'endpoint' | 'declared' | 'task';
+export type SessionMark = 'id' | 'own-id' | 'endpoint' | 'declared' | 'task';
 
 export interface SessionSealOptions {
   /** The keys that all replicas share. */

@@ -74,6 +74,8 @@ export class LegacySessions {
   /** Used last, last. */
   readonly #entries = new Map<string, Entry>();
   readonly #ending = new Set<Promise<void>>();
+  /** By key. */
+  readonly #reopening = new Map<string, Promise<boolean>>();
   /** By principal. */
   readonly #openings = new RateLimit(MAX_OPENINGS, 'legacy-sessions', null);
   readonly #refused: (refused: { readonly route: string; readonly problem: string }) => void;
@@ -96,14 +98,16 @@ export class LegacySessions {
    * Opens a session. Never rejects.
    * @param line the `initialize` of the client
    * @param client whether it is there still
+   * @param key of the session; one of its own by default
    */
   async open(
     { server, owner, headers }: SessionOpening,
     line: string,
     message: ClientRequest,
     client: Pick<StreamResponse, 'isOpen'>,
+    key = randomId(),
   ): Promise<Opened> {
-    const entry = this.#create(server, owner);
+    const entry = this.#create(server, owner, key);
     const { session } = entry;
     try {
       await this.#admit(owner);
@@ -119,13 +123,44 @@ export class LegacySessions {
       if (isOpen) this.#opened(entry, revision);
       else inBackground(this.#end(entry));
       const { httpStatus, headers: told } = reply;
-      return { line: text, key: isOpen ? entry.key : null, httpStatus, headers: told };
+      return { line: text, key: isOpen ? key : null, httpStatus, headers: told };
     } catch (error) {
       const { message: problem } = asUpstreamFailure(error, false);
       this.#refused({ route: server.route, problem });
       inBackground(this.#end(entry));
       return { line: errorLine(message.id, problem), key: null, httpStatus: 200, headers: {} };
     }
+  }
+
+  /**
+   * Opens a session once more that a process before this one had, with a server that keeps nothing of it.
+   * @param line the `initialize` of the client, as one line
+   * @returns whether it is open
+   */
+  reopen(
+    opening: SessionOpening,
+    key: string,
+    line: string,
+    message: ClientRequest,
+  ): Promise<boolean> {
+    const running = this.#reopening.get(key);
+    if (running !== undefined) return running;
+    const reopened = this.open(opening, line, message, { isOpen: true }, key).then(
+      async (opened) => {
+        this.#reopening.delete(key);
+        if (opened.key === null) return false;
+        // Its client has said so to the process before.
+        const { session } = this.#entries.get(key)!;
+        await session.send(
+          INITIALIZED,
+          { type: 'other', method: null, cancels: null },
+          opening.headers,
+        );
+        return true;
+      },
+    );
+    this.#reopening.set(key, reopened);
+    return reopened;
   }
 
   /** Ends a session at the wish of its client. */
@@ -155,10 +190,9 @@ export class LegacySessions {
     await Promise.all(this.#ending);
   }
 
-  #create(server: ChannelServer, owner: SessionOwner): Entry {
+  #create(server: ChannelServer, owner: SessionOwner, key: string): Entry {
     const { clock, budget, keepAliveMs, log } = this.#options;
     const { route, learnsRoots } = server;
-    const key = randomId();
     const name = key.slice(0, 8);
     const session = new LegacySession({
       ...{ clock, keepAliveMs: keepAliveMs(), learnsRoots },
@@ -238,6 +272,7 @@ export class LegacySessions {
 }
 
 const OVER = 'The session is over';
+const INITIALIZED = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' });
 const NO_RESPONSE = new UpstreamFailure(
   'upstream_timeout',
   'the server did not respond to initialize in time',

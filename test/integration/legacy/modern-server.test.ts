@@ -10,7 +10,7 @@ import {
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { expect, test, vi } from 'vitest';
-import { initializeOf, LegacyHttpClient } from '../../fixtures/clients/legacy-http.ts';
+import { EventReader, initializeOf, LegacyHttpClient } from '../../fixtures/clients/legacy-http.ts';
 import {
   startModernServer,
   type ModernServerOptions,
@@ -258,4 +258,28 @@ test('a call whose response breaks fails, and is not sent again', async () => {
     content: [{ text: expect.stringContaining('interrupted') }],
   });
   expect(server.headers.filter((each) => each['mcp-name'] === 'hang')).toHaveLength(1);
+});
+
+const KEY = { kid: 'kid-1', key: Buffer.alloc(32, 7).toString('base64url') };
+const SEALED: GatewayOverrides = { seal: { keys: [KEY], audience: 'test' } };
+
+// Rule back-26: Without a relay, the session of a client survives the process that had it: its id says what `initialize` said.
+test('a session goes on at the gateway that is started in place of another one', async () => {
+  const server = await startModernServer();
+  const first = await testGateway(server.url, SEALED);
+  const { headers } = await LegacyHttpClient.open(first.url);
+  const others = await LegacyHttpClient.open(first.url);
+  await others.delete();
+  await first.close();
+  const second = await testGateway(server.url, SEALED);
+  const client = new LegacyHttpClient(second.url, headers);
+  const stream = await client.listen();
+  const call = new EventReader(await client.send(client.callOf('ask')));
+  const asked = await call.next();
+  expect(asked?.message.method).toBe('elicitation/create');
+  const answer = { action: 'accept', content: { name: 'Ada' } };
+  await client.send({ jsonrpc: '2.0', id: asked?.message.id, result: answer });
+  expect((await call.next())?.message.result.content[0].text).toContain('Ada');
+  server.toolsChanged();
+  expect((await stream.next())?.message.method).toBe('notifications/tools/list_changed');
 });

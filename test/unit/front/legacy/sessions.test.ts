@@ -13,7 +13,8 @@ import { ManualClock } from '../../../fixtures/manual-clock.ts';
 /** A server whose processes answer at once. */
 function instantServer(): ChannelServer {
   return {
-    ...{ route: 'default', idleTimeoutMs: 60_000, initializeTimeoutMs: 1_000, learnsRoots: true },
+    ...{ route: 'default', idleTimeoutMs: 60_000, initializeTimeoutMs: 1_000 },
+    ...{ keepsNothing: false, learnsRoots: true },
     open: async (_owner, listener) => ({
       send: async () => {
         const reply = { jsonrpc: '2.0', id: 'init', result: { protocolVersion: '2025-11-25' } };
