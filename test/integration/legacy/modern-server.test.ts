@@ -200,7 +200,7 @@ test('a call that its client cancels is stopped at the server', async () => {
   expect(await say('echo')).toBe('{}');
 });
 
-// Rule back-11: Parameters of tools are repeated in headers as the server wants it, and a tool that wants it wrongly is not listed.
+// Rule back-11 (streamable-http, "Custom Headers from Tool Parameters"): Parameters of tools are repeated in headers as the server wants it, and a tool that wants it wrongly is not listed.
 test('a parameter is sent in its header, whether or not the client has listed the tools', async () => {
   const { client, say } = await clientOf();
   expect(await say('region', { region: 'Zürich' })).toBe(

@@ -8,7 +8,7 @@ import {
   standardHeaders,
 } from '../../../../src/upstream/modern/request-headers.ts';
 
-// Rule back-11 (streamable-http, "Value Encoding").
+// Rule back-11.
 test('any value is visible ASCII in its header, and is read as it was', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), (value) => {
