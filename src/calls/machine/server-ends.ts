@@ -58,7 +58,7 @@ export const SERVER_ENDS: readonly Row[] = [
     },
   }),
   row({
-    rule: 'urls-required-while-parked',
+    rule: 'asks-first-while-parked',
     from: ['parked', 'runningDetached'],
     on: 'asksFirst',
     to: ['suspended'],

@@ -103,11 +103,9 @@ export function translateInputResponse(back: AnswerTranslation, value: JsonValue
   if (!isJsonObject(value)) return illFormed('expected an object');
   switch (back.kind) {
     case 'elicitation-form':
-      return readElicitation(value, (content) => restoreContent(content, back.inverse));
     case 'elicitation-url':
-      return readElicitation(value, null);
     case 'openai-form':
-      return readOpenaiForm(value);
+      return readElicitation(value, back);
     case 'sampling':
       return readSampling(value, back.blocks);
     case 'roots':
@@ -280,32 +278,26 @@ function refuse(code: number, message: string, reason: string): ServerRequestTra
   return { type: 'refuse', error: { code, message }, requiredCapabilities: null, reason };
 }
 
-function readElicitation(
-  value: JsonObject,
-  restore: ((content: JsonObject) => JsonObject) | null,
-): AnswerReading {
+type Elicitation = Extract<
+  AnswerTranslation,
+  { kind: 'elicitation-form' | 'elicitation-url' | 'openai-form' }
+>;
+
+function readElicitation(value: JsonObject, back: Elicitation): AnswerReading {
   const { action, content = {} } = value;
-  if (action === 'decline' || action === 'cancel') return respond({ action });
-  if (action !== 'accept') return illFormed(NO_ACTION);
-  if (restore === null) return respond({ action });
-  if (!isJsonObject(content)) return illFormed(NO_CONTENT);
+  if (action !== 'accept' && action !== 'decline' && action !== 'cancel') {
+    return illFormed('"action" must be "accept", "decline" or "cancel"');
+  }
+  const hasContent = action === 'accept' && back.kind === 'elicitation-form';
+  if (!hasContent && back.kind !== 'openai-form') return respond({ action });
+  if (!isJsonObject(content)) return illFormed('"content" must be an object');
   const problem = contentProblem(content);
   if (problem !== null) return illFormed(problem);
-  return respond({ ...plainResult(value), action, content: restore(content) });
+  const answer = plainResult(value);
+  // The server of an OpenAI form gets the answer as it is: members are neither added nor left out.
+  if (back.kind !== 'elicitation-form') return respond(answer);
+  return respond({ ...answer, content: restoreContent(content, back.inverse) });
 }
-
-/** The server gets the answer as it is: members are neither added nor left out. */
-function readOpenaiForm(value: JsonObject): AnswerReading {
-  const { action, content = {} } = value;
-  if (action !== 'accept' && action !== 'decline' && action !== 'cancel')
-    return illFormed(NO_ACTION);
-  if (!isJsonObject(content)) return illFormed(NO_CONTENT);
-  const problem = contentProblem(content);
-  return problem === null ? respond(plainResult(value)) : illFormed(problem);
-}
-
-const NO_ACTION = '"action" must be "accept", "decline" or "cancel"';
-const NO_CONTENT = '"content" must be an object';
 
 function contentProblem(content: JsonObject): string | null {
   const wrong = Object.entries(content).find(([, value]) => !isFormValue(value));

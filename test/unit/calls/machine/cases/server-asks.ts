@@ -248,7 +248,7 @@ export const URLS: readonly Case[] = [
     ],
   },
   ...[parked(), idle()].map((from) => ({
-    rule: 'urls-required-while-parked',
+    rule: 'asks-first-while-parked',
     title: `the same while the client of a call that is ${from.name} is unreachable`,
     from,
     on: asksFirst(),
