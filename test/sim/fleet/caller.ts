@@ -203,6 +203,7 @@ export class Caller {
         const asking = checker.shown(this.#name, outcome.questions);
         this.#tell(`is shown at ${replica.name} a question of ${asking.join(', ')}`);
         this.#round++;
+        if (asking.length === 0) checker.toldToRetry(this.#name);
         checker.parked(this.#name, this.#around.ownerOf(this.#name), this.#around.maxParked);
         const inputResponses = answersTo(outcome.questions, this.#call.habits.answersOneByOne);
         this.#answers = { requestState: outcome.state, inputResponses };

@@ -11,6 +11,8 @@ export const OUTCOME_WITHIN_MS = 100_000;
 export const END_WITHIN_MS = 200_000;
 /** How long it may take until a question is shown or declined. */
 const SHOWN_WITHIN_MS = 65_000;
+/** How often a client is told to retry in a call without having been asked: the Go SDK ends a call at the third time. */
+const MOST_STATE_ONLY = 2;
 /** How often a task is kept within a second, and the outcome of a call at all. */
 const MOST_KEPT_A_SECOND = 12;
 const MOST_OUTCOMES = 6;
@@ -31,6 +33,8 @@ export class Checker {
   /** Where the calls are whose clients have a question to answer. */
   readonly #parked = new Map<string, string>();
   readonly #kept = new Map<string, readonly number[]>();
+  /** How many rounds without a question each call had. */
+  readonly #stateOnly = new Map<string, number>();
 
   constructor(journal: () => readonly JournalEntry[]) {
     this.#journal = journal;
@@ -139,6 +143,14 @@ export class Checker {
   /** A call is begun again, after it was said that it cannot have acted. */
   begunAgain(call: string): void {
     this.#denied.delete(call);
+    this.#stateOnly.delete(call);
+  }
+
+  /** Law 10: no client is told to retry without a question more often than it stands, whichever processes have its call. */
+  toldToRetry(call: string): void {
+    const times = (this.#stateOnly.get(call) ?? 0) + 1;
+    this.#stateOnly.set(call, times);
+    if (times > MOST_STATE_ONLY) this.break(10, `${call} has ${times} rounds without a question`);
   }
 
   /**

@@ -41,7 +41,7 @@ const TOKENS = {
 function settings(options: ReplicaOptions): string {
   const { relay, gateway, calls, hasStore } = options;
   const { transport } = options.server;
-  const { identity, concurrency, release, maxParked, maxSessions, pingInterval } = gateway;
+  const { identity, concurrency, release, maxParked, maxSessions, pingInterval, maxHold } = gateway;
   const path = transport === 'http-sse' ? 'sse' : 'mcp';
   return JSON.stringify({
     listen: '127.0.0.1:0',
@@ -60,7 +60,7 @@ function settings(options: ReplicaOptions): string {
                 ...(pingInterval !== null && { pingInterval }),
               },
         // Shorter than the time within which a client expects an outcome.
-        calls: { maxDuration: '80s' },
+        calls: { maxDuration: '80s', ...(maxHold !== null && { maxHold }) },
         tasks: { promote: 'interactive', after: '2s', ttl: '70s' },
         parking: { ttl: '30s', release },
         sessions: {

@@ -14,6 +14,8 @@ export interface GatewaySettings {
   readonly maxSessions: number | null;
   /** How often it pings sessions in which a call waits. */
   readonly pingInterval: string | null;
+  /** How long a response may keep its client waiting. */
+  readonly maxHold: string | null;
 }
 
 export const USUAL_SETTINGS: GatewaySettings = {
@@ -23,6 +25,7 @@ export const USUAL_SETTINGS: GatewaySettings = {
   maxParked: null,
   maxSessions: null,
   pingInterval: null,
+  maxHold: null,
 };
 
 export function settingsOf(seed: number): GatewaySettings {
@@ -35,6 +38,7 @@ export function settingsOf(seed: number): GatewaySettings {
     maxParked: choose(`${name}:parked`, [null, 2]),
     maxSessions: choose(`${name}:sessions`, [null, null, 3]),
     pingInterval: null,
+    maxHold: null,
   };
 }
 

@@ -130,6 +130,18 @@ const THEMES = {
       calls: calls.map((call) => ({ ...call, thinkMs: 20_000 + 2 * call.thinkMs })),
     };
   },
+  /** Tools work for long, no connection is held for so long, and the processes are restarted that have their calls. */
+  'handed over': (history, name) => {
+    const { calls, ...rest } = plain(history, name, ['slow', 'twice'], {});
+    return {
+      ...rest,
+      gateway: { ...USUAL_SETTINGS, maxHold: '2s' },
+      calls: calls.map((call) => ({ ...call, workMs: 12_000 + call.workMs })),
+      faults: faultsOf(name, 4, ['drain', 'drain', 'kill'], ['called', 'shown', 'resumed']).map(
+        (fault) => ({ ...fault, restartMs: 10 }),
+      ),
+    };
+  },
 } satisfies Record<string, Theme>;
 
 export type ThemeName = keyof typeof THEMES;
