@@ -13,6 +13,7 @@ import {
 } from '../edge/request/dialect-request.ts';
 import type { Caller } from '../model/request.ts';
 import { parseJson } from '../protocol/json.ts';
+import { MODERN_REVISION } from '../protocol/meta.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { serveDraftTaskMethod } from '../tasks/methods.ts';
 import { callersOf } from './callers.ts';
@@ -40,6 +41,7 @@ export function dialectEndpoints(
 ): (readonly [path: string, ModernEndpoint])[] {
   // A draft has tasks for all tools or for none.
   const tasks = route.tasks?.takesAnyCall === true ? route.tasks : null;
+  const refusal = `This path serves a proposal, in front of legacy servers only; this server speaks ${MODERN_REVISION}: use ${route.config.path}`;
   return dialectPaths(route.config).map(([name, path]) => {
     const { codec } = DIALECTS[name];
     const sessions = dialectSessions(route.config.id, name, shared);
@@ -53,7 +55,7 @@ export function dialectEndpoints(
         parameterHeaders: () => null,
         task: tasks && ((request, waiter) => serveDraftTaskMethod(tasks, request, waiter)),
         // The reader finds nothing legacy here, so the server is modern.
-        passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, MODERN_SERVER),
+        passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, refusal),
       },
       {
         ...options,
@@ -63,9 +65,6 @@ export function dialectEndpoints(
     return [path, endpoint] as const;
   });
 }
-
-const MODERN_SERVER =
-  'The server speaks 2026-07-28 itself: dialects are translated for legacy servers';
 
 /** Serves a dialect. There is no stream and no session to end: nothing on its path reaches the server untranslated. */
 export function installDialect(app: FastifyInstance, path: string, endpoint: ModernEndpoint): void {

@@ -1,6 +1,7 @@
-/** The official conformance suite of 2025-11-25, run against the gateway in front of a server over stdio, as a legacy client of it. */
+/** The official conformance suite of 2025-11-25, run against the gateway as a legacy client in front of servers that it could not use. */
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { startLegacyConformance } from '../fixtures/conformance/process.ts';
 import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { readRequirements, runSuite } from './suite.ts';
@@ -9,13 +10,34 @@ const SERVER = fileURLToPath(
   new URL('../fixtures/conformance/legacy-conformance.ts', import.meta.url),
 );
 
+const ASKING = { transport: 'streamable-http', asks: 'related', ids: 'string' } as const;
+
 // Rule face-26: What 2025-11-25 requires of a server over Streamable HTTP, the gateway does in front of one over stdio.
 test('all that 2025-11-25 requires of a server is done in front of one over stdio', async () => {
   const upstream = { command: process.execPath, args: [SERVER, '--transport', 'stdio'] };
   const gateway = await GatewayProcess.start({ upstream: '', relay: false, route: { upstream } });
   stopAfterTest(() => gateway.kill());
+  await expectAll(gateway.url);
+});
+
+// Rule back-28: What 2025-11-25 requires of a server, the gateway does in front of one that speaks 2026-07-28 alone.
+test('all that 2025-11-25 requires of a server is done in front of a modern server', async () => {
+  const legacy = await startLegacyConformance(ASKING);
+  stopAfterTest(legacy.stop);
+  // The modern server is a gateway, whose legacy server has what the suite wants to use.
+  const modern = await GatewayProcess.start({
+    ...{ upstream: legacy.url, relay: false },
+    config: { edge: { legacyClients: 'reject' } },
+  });
+  stopAfterTest(() => modern.kill());
+  const gateway = await GatewayProcess.start({ upstream: modern.url, relay: false });
+  stopAfterTest(() => gateway.kill());
+  await expectAll(gateway.url);
+});
+
+async function expectAll(url: string): Promise<void> {
   const { required } = await readRequirements('2025-11-25');
-  const { scenarios } = await runSuite(gateway.url, null, '2025-11-25');
+  const { scenarios } = await runSuite(url, null, '2025-11-25');
   const results = required.map((scenario) => {
     const checks = scenarios.get(scenario) ?? [];
     const failed = checks.filter(({ status }) => status === 'FAILURE');
@@ -23,4 +45,4 @@ test('all that 2025-11-25 requires of a server is done in front of one over stdi
   });
   expect(results).toEqual(required.map((scenario) => [scenario, true, []]));
   expect(required).toHaveLength(30);
-});
+}

@@ -40,8 +40,17 @@ export function adviseOn(
       ...adviseOnRelease(config, route, index),
       ...adviseOnRights(config, route, index),
       ...adviseOnRounds(route, index),
+      ...adviseOnDialects(route, index),
     ]),
   ];
+}
+
+/** Proposals are translated for legacy servers. */
+function adviseOnDialects({ dialects, upstream }: RouteConfig, index: number): Problem[] {
+  const [name] = Object.keys(dialects);
+  if (name === undefined || upstream.process !== null || upstream.era !== 'modern') return [];
+  const text = `the server speaks 2026-07-28 (upstream.era), so that clients on this path are refused: remove it`;
+  return [{ path: ['routes', index, 'dialects', name], text }];
 }
 
 function adviseOnListener({ listen, identity, seal }: Config): Problem[] {

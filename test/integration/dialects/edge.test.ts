@@ -7,8 +7,10 @@ import { sendRaw } from '../../fixtures/clients/raw-http.ts';
 import { proposalGateway, withDialect } from '../../fixtures/dialects/testbed.ts';
 import { WIRES } from '../../fixtures/dialects/wires.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { json, legacyServer, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
+import { startModernServer } from '../../fixtures/servers/modern-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const PATH = '/drafts/sep-2322';
@@ -22,6 +24,16 @@ const weather = (id: number, more: object = {}) => ({
 
 const sep2322 = (overrides: Parameters<typeof proposalGateway>[2] = {}) =>
   proposalGateway('sep-2322', PATH, overrides);
+
+// Rule dialects-19: In front of a server that speaks 2026-07-28 itself a dialect is refused, in words that name the path to use.
+test('a client of a dialect in front of a modern server reads which path it has to use', async () => {
+  const { url } = await startModernServer();
+  const gateway = await testGateway(url, withDialect('sep-2322', PATH));
+  const { body } = await post(new URL(PATH, gateway.url).href, weather(1));
+  expect(body.error.message).toBe(
+    'This path serves a proposal, in front of legacy servers only; this server speaks 2026-07-28: use /mcp',
+  );
+});
 
 describe('the lifecycle', () => {
   // Rule dialects-1: On the path of a dialect the gateway replies to `initialize` from what it knows of the server.

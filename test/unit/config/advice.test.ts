@@ -288,3 +288,12 @@ describe('a hint', () => {
     expect(found.join()).not.toContain('secret');
   });
 });
+
+test('a dialect in front of a server that is configured as modern is a warning', () => {
+  const route = '    dialects: {sep-2322: /draft}\n';
+  const upstream = 'upstream: {url: "http://127.0.0.1:3001/mcp", era: modern}';
+  const warnings = warningsOf(`${KEYS}routes:\n  - ${upstream}\n${route}`);
+  expect(warnings).toEqual([
+    expect.stringContaining('routes[0].dialects.sep-2322: the server speaks 2026-07-28'),
+  ]);
+});
