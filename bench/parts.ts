@@ -1,4 +1,5 @@
 /** The parts of the benchmark, in the order in which they are run and printed. */
+import { backward } from './backward/part.ts';
 import { calls } from './calls/part.ts';
 import { legacy } from './legacy/part.ts';
 import { limited } from './limited/part.ts';
@@ -20,6 +21,7 @@ export const PARTS: readonly Part[] = [
   official,
   stdio,
   legacy,
+  backward,
   relay,
   replicas,
   workers,

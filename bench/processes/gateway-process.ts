@@ -43,7 +43,7 @@ export interface GatewayOptions {
   readonly checkout?: URL;
   /** What runs it. Without it the benchmark can collect its garbage; `asUsers` runs it as it is. */
   readonly launch?: Launch;
-  readonly transport?: 'streamable-http' | 'http-sse';
+  readonly transport?: 'streamable-http' | 'http-sse' | 'auto';
   readonly workers?: number;
   readonly concurrency?: 'auto' | 'separate';
   /** Without it more than the benchmark parks. */
