@@ -15,7 +15,7 @@ import { follow } from './clients/tasks.ts';
 import { PATIENT_MS, type PlannedCall } from './history.ts';
 import type { Replica } from './replicas.ts';
 import { asksOnItsStream } from './servers/tools.ts';
-import { answerTo } from './servers/questions.ts';
+import { answerTo, formAnswerTo } from './servers/questions.ts';
 
 export interface Surroundings {
   readonly seed: number;
@@ -26,6 +26,8 @@ export interface Surroundings {
   lastFaultMs(): number;
   /** Whether callers have tokens, which the gateway verifies. */
   readonly hasTokens: boolean;
+  /** Whether clients are asked for forms of OpenAI's extension, and show them. */
+  readonly showsForms: boolean;
   /** Whether nothing happens to the replicas and the server. */
   readonly isUndisturbed: boolean;
   /** Whether nothing is wrong with the store and those who use it. */
@@ -201,6 +203,7 @@ export class Caller {
         return this.#follow(outcome.taskId);
       case 'asks': {
         const asking = checker.shown(this.#name, outcome.questions);
+        if (this.#around.showsForms) checker.formsShown(this.#name, outcome.questions);
         this.#tell(`is shown at ${replica.name} a question of ${asking.join(', ')}`);
         this.#round++;
         if (asking.length === 0) checker.toldToRetry(this.#name);
@@ -276,7 +279,7 @@ export class Caller {
     const { readsSlowly, takesTasks: isTask, wantsLog } = habits;
     const request = {
       ...{ caller, method: 'tools/call', params: this.#params, readsSlowly, isTask, dialect },
-      wantsLog,
+      ...{ wantsLog, showsForms: this.#around.showsForms },
       onLogged: (data: string) => this.#around.checker.logged(this.#name, wantsLog, data),
       ...{ given: this.#given, ...(this.#session !== undefined && { session: this.#session }) },
     };
@@ -307,7 +310,10 @@ export function nameOf(id: number): string {
 
 function answersTo(questions: Questions, isOne: boolean): Record<string, unknown> {
   const answers = Object.entries(questions).map(([key, { params }]) => {
-    return [key, { action: 'accept', content: { name: answerTo(params.message) } }];
+    const isForm = params._meta?.['openai/elicitation'] !== undefined;
+    const name = answerTo(params.message);
+    const content = isForm ? formAnswerTo(params.message) : { name };
+    return [key, { action: 'accept', content }];
   });
   return Object.fromEntries(isOne ? answers.slice(0, 1) : answers) as Record<string, unknown>;
 }

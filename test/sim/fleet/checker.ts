@@ -3,8 +3,9 @@ import { simulation } from '../engine/simulation.ts';
 import { HOLD_MS } from '../../../src/upstream/session/questions/held-questions.ts';
 import type { StoredClaim } from '../store/store.ts';
 import { isOfLegacy } from './clients/legacy-plans.ts';
-import type { Outcome } from './client.ts';
+import type { Outcome, Questions } from './client.ts';
 import type { JournalEntry } from './servers/journal.ts';
+import { formOf, readQuestion } from './servers/questions.ts';
 
 /** How long after the last fault a request has an outcome, and a call its end. */
 export const OUTCOME_WITHIN_MS = 100_000;
@@ -85,6 +86,18 @@ export class Checker {
       asking.push(other);
     }
     return asking;
+  }
+
+  /** Law 4: one of OpenAI's forms is shown as its server asked for it, to the letter. */
+  formsShown(call: string, questions: Questions): void {
+    for (const { params } of Object.values(questions)) {
+      const asked = readQuestion(params.message);
+      if (asked === null) continue;
+      const { requestedSchema } = formOf(asked.call, asked.question);
+      const shown = params._meta?.['openai/elicitation']?.requestedSchema;
+      if (JSON.stringify(shown) === JSON.stringify(requestedSchema)) continue;
+      this.break(4, `${call} is shown another form than that of ${asked.question}`);
+    }
   }
 
   /**

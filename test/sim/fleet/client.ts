@@ -56,7 +56,12 @@ export type Outcome =
   | { readonly type: 'task'; readonly taskId: string }
   | { readonly type: 'done'; readonly text: string; readonly session?: string };
 
-export type Questions = Readonly<Record<string, { readonly params: { readonly message: string } }>>;
+export type Questions = Readonly<Record<string, { readonly params: QuestionParams }>>;
+
+interface QuestionParams {
+  readonly message: string;
+  readonly _meta?: { readonly 'openai/elicitation'?: { readonly requestedSchema?: object } };
+}
 
 export interface ModernRequest {
   readonly caller: string;
@@ -69,6 +74,8 @@ export interface ModernRequest {
   };
   /** Whether the call may become a task. */
   readonly isTask?: boolean;
+  /** Whether the client shows forms of OpenAI's extension. */
+  readonly showsForms?: boolean;
   /** The wire, if it is not that of the final revision. */
   readonly dialect?: DialectName | null;
   /** Of a dialect: the id of what the client declared. Otherwise it declares it in each request. */
@@ -109,6 +116,12 @@ const TASK_META = {
   'io.modelcontextprotocol/clientCapabilities': {
     elicitation: { form: {} },
     extensions: { 'io.modelcontextprotocol/tasks': {} },
+  },
+};
+const SHOWS_FORMS = {
+  'io.modelcontextprotocol/clientCapabilities': {
+    elicitation: { form: {} },
+    extensions: { 'openai/elicitation': { form: {} } },
   },
 };
 const LOGGED = /"method":"notifications\/message".*"data":"([^"]*)"/;
@@ -180,9 +193,10 @@ export function sendOverHttp<Received>(
 
 export function messageOf(request: ModernRequest): object {
   const { method, params, isTask = false, dialect = null, wantsLog = false } = request;
+  const { showsForms = false } = request;
   if (dialect !== null) return writeIn(dialect, request);
   const level = wantsLog ? { 'io.modelcontextprotocol/logLevel': 'info' } : {};
-  const _meta = { ...(isTask ? TASK_META : META), ...level };
+  const _meta = { ...(isTask ? TASK_META : META), ...(showsForms && SHOWS_FORMS), ...level };
   return { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } };
 }
 

@@ -131,6 +131,7 @@ class Fleet {
       ownerOf: (call: string) =>
         isUndisturbed(this.#history) ? this.#journal.ownerOf(call) : null,
       maxParked: this.#history.gateway.maxParked,
+      showsForms: this.#history.server.asksForms,
       isGentle: faults.every(isGentle),
       hasStore: () =>
         faults.every(({ kind }) => kind === 'store-queues-poisoned') &&

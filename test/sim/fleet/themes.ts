@@ -142,6 +142,12 @@ const THEMES = {
       ),
     };
   },
+  /** A server asks for forms of OpenAI's extension, and processes end. */
+  forms: (history, name) => ({
+    ...plain(history, name, ['twice', 'turns', 'together'], {}),
+    server: { ...PLAIN_SERVER, asksForms: true },
+    faults: faultsOf(name, 2, ['kill', 'vanish', 'drain'], ['shown', 'retried', 'answered']),
+  }),
 } satisfies Record<string, Theme>;
 
 export type ThemeName = keyof typeof THEMES;

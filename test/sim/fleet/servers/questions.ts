@@ -17,6 +17,19 @@ export function questionOf(call: string, question: string) {
   return { message: `call=${call};question=${question};`, requestedSchema };
 }
 
+/** The parameters of the same question as a form of OpenAI's extension, which no plain one could be. */
+export function formOf(call: string, question: string) {
+  const input = { type: 'resource', options: [{ uri: `cad://${question}` }] };
+  const properties = { size: { minimum: 0.5 }, name: { pattern: '^sim', 'x-openai-input': input } };
+  const requestedSchema = { required: ['size'], properties, additionalProperties: false };
+  return { mode: 'form', ...questionOf(call, question), requestedSchema };
+}
+
+/** What a client answers to such a form: not all that is required, and more than is asked. */
+export function formAnswerTo(message: string) {
+  return { odd: true, name: answerTo(message) };
+}
+
 /** @returns the call and the name of a question; `null` if a message is none */
 export function readQuestion(message: string): { call: string; question: string } | null {
   const [, call, question] = QUESTION.exec(message) ?? [];
@@ -32,6 +45,8 @@ interface Question {
   readonly call: string;
   /** What its client answers. */
   readonly name: string;
+  /** The JSON text of the answer, if each member of it counts. */
+  readonly content?: string;
   /** Called with what the client gave, if that is not from the answer itself. */
   readonly settle?: (answer: string) => void;
 }
@@ -90,12 +105,14 @@ export class Questions {
   take(id: string, { result }: Message, by: string): void {
     const question = this.#open.get(id);
     if (question === undefined) return this.#takeAgain(id, by);
-    const { call, name, settle } = question;
+    const { call, name, content, settle } = question;
     const answer = result?.content?.name ?? 'declined';
     const isAccepted = result?.action === 'accept';
+    const isWhole = content === undefined || JSON.stringify(result?.content) === content;
     this.#note('answered', call, by, { question: name });
     if (!isAccepted) this.#note('declined', call, by, { question: name });
-    else if (answer !== name) this.#note('answered wrongly', call, by, { question: name });
+    else if (answer !== name || !isWhole)
+      this.#note('answered wrongly', call, by, { question: name });
     this.#close(id, question);
     settle?.(isAccepted ? answer : 'declined');
   }

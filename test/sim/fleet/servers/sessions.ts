@@ -2,7 +2,7 @@
 import { Random } from '../../engine/random.ts';
 import { simulation } from '../../engine/simulation.ts';
 import type { Deed, Journal, JournalEntry } from './journal.ts';
-import { ANSWER_WITHIN_MS, questionOf, Questions } from './questions.ts';
+import { ANSWER_WITHIN_MS, formAnswerTo, formOf, questionOf, Questions } from './questions.ts';
 import { isTool, runTool, TOOLS } from './tools.ts';
 import type { ServerTraits } from './traits.ts';
 import { contentOf, type Report, untilWithdrawn, workOf } from './work.ts';
@@ -218,10 +218,13 @@ export class ServerSession {
     const { name, length } = line;
     const place = name === undefined ? {} : { stream: name, event: (length ?? 0) + 1 };
     this.#note('asked', call, line.reader(), { question: id, ...place });
-    const params = questionOf(call, id);
+    const isForm = this.#options.traits.asksForms;
+    const params = isForm ? formOf(call, id) : questionOf(call, id);
+    const content = isForm ? { content: JSON.stringify(formAnswerTo(params.message)) } : {};
     const { promise: answer, resolve: settle } = Promise.withResolvers<string>();
-    this.#questions.open(id, { call, name: id, settle });
-    const question = { jsonrpc: '2.0', id, method: 'elicitation/create', params };
+    this.#questions.open(id, { call, name: id, settle, ...content });
+    const method = isForm ? 'openai/elicitation/create' : 'elicitation/create';
+    const question = { jsonrpc: '2.0', id, method, params };
     line.send(question);
     if (this.#options.traits.repeats) line.send(question);
     if (this.#options.traits.onlyRepeats) this.#watch(id, call, line);

@@ -37,6 +37,8 @@ export interface ServerTraits {
   readonly logs: boolean;
   /** Whether a result has a picture in it, which is large. */
   readonly draws: boolean;
+  /** Whether it asks for forms of OpenAI's extension. */
+  readonly asksForms: boolean;
   /** Whether it replies with JSON where it has nothing to ask. */
   readonly repliesWithJson: boolean;
   /** Over stdio: how long a process goes on when its input has ended. It does not heed SIGTERM meanwhile. */
@@ -64,6 +66,7 @@ export const PLAIN_SERVER: ServerTraits = {
   expectsPings: false,
   logs: false,
   draws: false,
+  asksForms: false,
   repliesWithJson: false,
   lingersMs: 0,
   writesLog: false,
@@ -131,6 +134,7 @@ function modelOf(seed: number): ServerTraits {
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', SLOWEST_TAKING_MS) : 0,
     reports: choose(`server:${seed}:reports`, ['burst', 'at-once', 'steadily']),
     ...{ opensAfterMs: 0, onlyRepeats: false, expectsPings: false, logs: false, draws: false },
+    asksForms: false,
     holdsHeads: !isOldest && oneIn(6, 'holds'),
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,
