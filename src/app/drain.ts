@@ -25,7 +25,10 @@ export async function drainCalls(
   await sleep(clock, drain.delayMs);
   for (const route of calls) route.stopNewCalls();
   // Listeners would wait forever. They reconnect elsewhere while calls finish here.
-  for (const { subscriptions } of all) subscriptions.endAll();
+  for (const { subscriptions, server } of all) {
+    subscriptions.endAll();
+    server.processes?.endListening();
+  }
   sessions.drain();
   const isIdle = () => capacity.running + openResponses.count === 0;
   const keptUntilMs = clock.elapsed() + drain.parkedMs;

@@ -255,7 +255,7 @@ export class ModernEndpoint {
       case 'listen':
         return route.listen(request, id, waiter, http);
       case 'task':
-        return route.task?.(request, waiter) ?? Promise.resolve(NO_TASKS);
+        return route.task(request, waiter);
       case 'forward':
         return route.forward(request, waiter.closed);
     }
@@ -275,7 +275,8 @@ export class ModernEndpoint {
   }
 }
 
-const NO_TASKS: CallReply = { kind: 'failed', failure: METHOD_NOT_FOUND };
+/** The reply to a request about a task where none are offered. */
+export const NO_TASKS: CallReply = { kind: 'failed', failure: METHOD_NOT_FOUND };
 
 /** A subscription needs a stream. */
 const NO_STREAM = refused(

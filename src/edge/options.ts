@@ -39,8 +39,8 @@ export interface EdgeRoute {
   readonly discover: (request: EdgeRequest) => Promise<CallReply>;
   readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
   readonly call: (request: EdgeRequest, waiter: Waiter) => Promise<CallReply>;
-  /** Serves a request about a task; `null` if the gateway offers no tasks. */
-  readonly task: ((request: EdgeRequest, waiter: Waiter) => Promise<CallReply>) | null;
+  /** Serves a request about a task. */
+  readonly task: (request: EdgeRequest, waiter: Waiter) => Promise<CallReply>;
   /** Serves a listener until it ends. @param http the request as it came */
   readonly listen: (
     request: EdgeRequest,

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { dialectPaths } from '../config/schema.ts';
 import { DIALECTS, type DialectName } from '../dialects/dialects.ts';
-import { ModernEndpoint } from '../edge/edge.ts';
+import { ModernEndpoint, NO_TASKS } from '../edge/edge.ts';
 import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
 import { refuse } from '../edge/response-writer.ts';
 import {
@@ -51,9 +51,12 @@ export function dialectEndpoints(
         ...edge,
         path,
         identify: callersOf(route, shared, path).identify,
+        isModern: (caller, method) =>
+          route.server.upstream.knownKind === 'modern-stdio' || edge.isModern(caller, method),
         refusalOf: refusalsOf(route, shared, path),
         parameterHeaders: () => null,
-        task: tasks && ((request, waiter) => serveDraftTaskMethod(tasks, request, waiter)),
+        task: async (request, waiter) =>
+          tasks === null ? NO_TASKS : serveDraftTaskMethod(tasks, request, waiter),
         // The reader finds nothing legacy here, so the server is modern.
         passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, refusal),
       },

@@ -1,10 +1,11 @@
 /** What the modern edge gets from the rest of the gateway for one route: its services, and its settings. */
-import { CALL_CANCELLED, failureReasonOf } from '../model/failures.ts';
+import { CALL_CANCELLED, failureReasonOf, reasonOf } from '../model/failures.ts';
 import { traceOf, type CallReply, type EdgeRequest } from '../model/request.ts';
 import { sleep, type Closed } from '../lib/clock.ts';
 import type { Admission, AdmissionVerdict } from '../limits/admission.ts';
 import { canRequireInput, isMethod } from '../edge/request/methods.ts';
 import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
+import { NO_TASKS } from '../edge/edge.ts';
 import { readModernRequest, type EraPolicy } from '../edge/request/modern-request.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
@@ -16,6 +17,7 @@ import { loggedTarget } from '../ops/tracing.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { objectMember } from '../protocol/json.ts';
 import { callersOf } from './callers.ts';
+import { modernPipe, type ModernPipe } from './modern-pipe.ts';
 import { rightsCheck } from './rights.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
 import { supportedVersions, type Route } from '../routes/route.ts';
@@ -36,6 +38,21 @@ export function edgeRoute(
   const { id, path } = route.config;
   const { tasks, rights } = route;
   const { upstream } = route.server;
+  const pipe = modernPipe(route, shared);
+  const pipeNow = () => (upstream.knownKind === 'modern-stdio' ? pipe : null);
+  /** Serves through the pipe, also if the server turns out to need it. */
+  const serve = (
+    bridged: () => Promise<CallReply>,
+    piped: (pipe: ModernPipe) => Promise<CallReply>,
+  ): Promise<CallReply> => {
+    if (pipe === null) return bridged();
+    const known = pipeNow();
+    if (known !== null) return piped(known);
+    return bridged().then((reply) => {
+      const found = isChanged(reply) ? pipeNow() : null;
+      return found === null ? reply : piped(found);
+    });
+  };
   return {
     id,
     path,
@@ -56,35 +73,63 @@ export function edgeRoute(
       return kind !== null && kind !== 'modern';
     },
     refusalOf: refusalsOf(route, shared, path),
-    capabilities: (request) => route.discovery.capabilitiesFor(request),
-    discover: (request) => route.discovery.discover(request),
+    capabilities: (request) =>
+      pipeNow() === null ? route.discovery.capabilitiesFor(request) : null,
+    discover: (request) =>
+      serve(
+        () => route.discovery.discover(request),
+        (modern) => modern.discover(request),
+      ),
     forward: (request, closed) => {
       const list = async () => {
-        const reply = await route.catalogue.lists.list(request, closed);
+        const reply = await serve(
+          () => route.catalogue.lists.list(request, closed),
+          (modern) => modern.forward(request, closed),
+        );
         if (reply.kind === 'failed' || rights === null) return reply;
         return { ...reply, result: rights.shown(request.caller, reply.result) };
       };
       return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED_REPLY);
     },
-    parameterHeaders: (request, rawHeaders) =>
-      route.config.tools.parameterHeaders === 'strip'
+    parameterHeaders: (request, rawHeaders) => {
+      const modern = pipeNow();
+      if (modern !== null) return modern.parameterHeaders(request, rawHeaders);
+      return route.config.tools.parameterHeaders === 'strip'
         ? null
-        : parameterHeaders(route.catalogue.tools, request, rawHeaders),
+        : parameterHeaders(route.catalogue.tools, request, rawHeaders);
+    },
     call: (request, waiter) => {
       // Only a call whose client knows tasks can become one.
       const calls = request.profile.tasks === true && tasks !== null ? tasks : route.calls;
       return whenAdmitted(route.admission, request, waiter.closed, () =>
-        calls.serve(request, waiter),
+        serve(
+          () => calls.serve(request, waiter),
+          (modern) => modern.call(request, waiter),
+        ),
       );
     },
-    task: tasks && ((request, waiter) => serveTaskMethod(tasks, request, waiter)),
+    task: (request, waiter) =>
+      serve(
+        () =>
+          tasks === null ? Promise.resolve(NO_TASKS) : serveTaskMethod(tasks, request, waiter),
+        (modern) => modern.forward(request, waiter.closed),
+      ),
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
     listen: (request, id, waiter, http) =>
-      whenAdmitted(route.admission, request, waiter.closed, () =>
-        route.subscriptions.listen(request, id, waiter, (end) => identity.untilRefused(http, end)),
-      ),
+      whenAdmitted(route.admission, request, waiter.closed, () => {
+        const untilRefused = (end: () => void) => identity.untilRefused(http, end);
+        return serve(
+          () => route.subscriptions.listen(request, id, waiter, untilRefused),
+          (modern) => modern.listen(request, id, waiter, untilRefused),
+        );
+      }),
     passThrough,
   };
+}
+
+/** Tells whether the server turned out to speak 2026-07-28. */
+function isChanged(reply: CallReply): boolean {
+  return reply.kind === 'failed' && reasonOf(reply.failure) === 'upstream_changed';
 }
 
 /** Creates the check of what callers may do. @param path on which they come: that of the route, or of one of its dialects */

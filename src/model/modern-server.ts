@@ -6,7 +6,10 @@ import type { UpstreamFailure } from './upstream-failure.ts';
 export interface ModernServer {
   /** Whether requests have HTTP headers, which repeat parameters of tools (streamable-http, "Custom Headers from Tool Parameters"). */
   readonly hasHeaders: boolean;
-  /** Sends a request. Its listener is told what becomes of it, never before this returns. */
+  /**
+   * Sends a request. Its listener is told what becomes of it, never before this returns. Progress has the token of the request; a
+   * subscription has the id by which the server knows it.
+   */
   send(request: ModernServerRequest, listener: ModernListener): SentRequest;
 }
 
@@ -35,4 +38,18 @@ export interface SentRequest {
   /** Reads no more of what the server says about it, so far as that is possible, until `resume`. */
   pause(): void;
   resume(): void;
+}
+
+/** The modern server of a route, as each of its callers uses it. */
+export interface ModernServers {
+  /** Returns the server for the requests of a caller. Nothing is sent or started yet. */
+  serverOf(caller: ModernCaller): ModernServer;
+}
+
+/** For whom requests are sent. */
+export interface ModernCaller {
+  /** Equal for the same principal only. Over stdio each has a process. */
+  readonly principalKey: string;
+  /** `null` for a caller that nothing tells from others. */
+  readonly principal: string | null;
 }

@@ -41,7 +41,7 @@ export interface UpstreamFailureDetails {
   readonly isElsewhere?: boolean;
   /** Whether a 4xx came with JSON, as a server sends it that has looked at the request. */
   readonly hasJson?: boolean;
-  /** The JSON-RPC error that came with an error status. */
+  /** The JSON-RPC error that came with an error status, or in reply to `initialize`. */
   readonly rpcError?: JsonRpcErrorObject;
   readonly wwwAuthenticate?: string;
   /** The beginning of what the server said with an error. It can repeat what was sent to it. */

@@ -24,6 +24,10 @@ export function advise(findings: Findings, context: ProbeContext): Advice {
     statefulWithoutSessionId: stateless,
     annotatedTools: annotated,
   };
+  if (!isBridged && findings.command !== null) {
+    const config = { routes: [commandRoute(findings.command, variableNames)] };
+    return { ...common, gatewayNeeded: true, config, notes: MODERN_STDIO_NOTES };
+  }
   if (!isBridged) {
     const notes = [
       'The server speaks 2026-07-28 itself, and accepts no legacy handshake with a session. Modern clients can use it without the gateway, which only passes their requests through.',
@@ -95,6 +99,10 @@ function commandRoute(
 const STDIO_NOTES = [
   'Each session is a process of its own. A parked call is lost if its process or its gateway ends.',
   'Questions over stdio name no call, so calls of tools that were seen to ask start one after the other, beside parked ones. Tools that ended without a question before run together.',
+];
+
+const MODERN_STDIO_NOTES = [
+  'The server speaks 2026-07-28 itself, and refuses a legacy handshake. Nothing is translated: the gateway passes the requests of each caller to a process of its own.',
 ];
 
 function variableFor(headerName: string): string {

@@ -14,7 +14,7 @@ import { connector } from '../upstream/transport/factories.ts';
 import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import { isRefusal, type LegacyTransport } from '../upstream/discovery/detection.ts';
 import { ask, type ProbeTarget, type RecordingHttpClient, type SessionTarget } from './ask.ts';
-import { readListings, type Listings } from '../upstream/discovery/listings.ts';
+import { readListings, type List, type Listings } from '../upstream/discovery/listings.ts';
 import { ModernSide } from '../upstream/discovery/modern-side.ts';
 import type { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import type {
@@ -97,10 +97,15 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   }
 }
 
-/** Asks a server over stdio, in one process. @throws UpstreamFailure if no session can be opened */
+/** Asks a server over stdio, in one process. @throws UpstreamFailure if it speaks no revision that is known */
 export async function probeStdio(upstream: StdioUpstream): Promise<ServerFindings> {
   const asked = { profile: ALL_CAPABILITIES, clientInfo: null, headers: {} };
-  const session = await upstream.openSession(asked);
+  if (upstream.knownKind === 'modern-stdio') return probeModernStdio(upstream);
+  const session = await upstream.openSession(asked).catch((error: unknown) => {
+    if (asUpstreamFailure(error, false).code !== 'server_is_modern') throw error;
+    return null;
+  });
+  if (session === null) return probeModernStdio(upstream);
   try {
     return {
       ...bridged('stdio', session),
@@ -112,6 +117,21 @@ export async function probeStdio(upstream: StdioUpstream): Promise<ServerFinding
     };
   } finally {
     await session.close();
+  }
+}
+
+async function probeModernStdio(upstream: StdioUpstream): Promise<ServerFindings> {
+  const server = upstream.openModern();
+  try {
+    const found = await modernFindings((method, params) => upstream.ask(server, method, params));
+    return {
+      ...found,
+      transport: 'stdio',
+      sessions: { kind: 'none', ...NO_SESSION_TRIED },
+      standaloneStream: { offered: 'built-in', httpStatus: null },
+    };
+  } finally {
+    await server.close();
   }
 }
 
@@ -252,8 +272,12 @@ function standaloneStreamOf({ http, kind }: LegacyProbe, open: boolean): Standal
 /** Probes the server. @throws UpstreamFailure if it does not answer `server/discover` */
 export async function probeModern(probe: ProbeTarget): Promise<ServerFindings> {
   const modern = new ModernSide(probe.http, probe.clientInfo);
-  const request = (method: string, params: JsonObject) =>
-    modern.request(method, params, {}, probe.requestTimeoutMs);
+  return modernFindings((method, params) =>
+    modern.request(method, params, {}, probe.requestTimeoutMs),
+  );
+}
+
+async function modernFindings(request: List): Promise<ServerFindings> {
   const reply = await request('server/discover', {});
   // An error reply proves the modern protocol as well.
   const discovered: JsonObject = 'result' in reply ? reply.result : {};

@@ -44,7 +44,9 @@ function headline(report: ProbeReport, paint: Paint): string {
   return `${paint('bold', asOneLine(name, 500))} is ${verdict(report, paint)}\n`;
 }
 
-function verdict({ modern, served }: ProbeReport, paint: Paint): string {
+function verdict({ modern, served, transport }: ProbeReport, paint: Paint): string {
+  if (served === 'passed-through' && transport === 'stdio')
+    return paint('good', 'a modern MCP server over stdio: the gateway makes it one over HTTP');
   if (served === 'passed-through') return paint('good', 'a modern MCP server: it needs no gateway');
   return modern
     ? 'an MCP server of both protocol versions: the gateway bridges it'

@@ -14,7 +14,8 @@ export interface ProbeReport extends Listings {
   readonly modern: boolean;
   /**
    * What `upstream.era: auto` does with the server. `bridged`: it takes a legacy handshake and keeps sessions, or
-   * speaks nothing else; `passed-through`: only a modern client can use it fully.
+   * speaks nothing else; `passed-through`: only a modern client can use it fully. Over stdio requests pass to a process of their
+   * caller.
    */
   readonly served: 'bridged' | 'passed-through';
   /** What only modern clients see of a bridged server that supports both protocol versions. */
@@ -37,7 +38,7 @@ export interface ProbeReport extends Listings {
 
 /** How to configure the gateway for the server. */
 export interface Advice {
-  /** False for a server that is passed through. */
+  /** False for a server over HTTP that is passed through. */
   readonly gatewayNeeded: boolean;
   /** A configuration file; `null` if no gateway is needed. */
   readonly config: JsonObject | null;

@@ -73,7 +73,8 @@ export function createCatalogue(
   return { forward, lists, tools, taskTools, changed };
 }
 
-function namesOf(tools: readonly JsonValue[]): string[] {
+/** Returns the names of tools that a server lists. */
+export function namesOf(tools: readonly JsonValue[]): string[] {
   return tools.flatMap((tool) =>
     isJsonObject(tool) && typeof tool['name'] === 'string' ? [tool['name']] : [],
   );

@@ -3,8 +3,15 @@
  * neither can change without it.
  */
 import type { RouteConfig, HttpUpstreamConfig } from '../config/schema.ts';
-import type { Channel, ChannelServer, SessionListener } from '../model/channel.ts';
+import type {
+  Channel,
+  ChannelServer,
+  PermittedChannel,
+  SessionListener,
+} from '../model/channel.ts';
+import type { ModernServers } from '../model/modern-server.ts';
 import type { Relay } from '../model/relay.ts';
+import { randomId } from '../lib/crypto.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { Availability } from '../upstream/discovery/availability.ts';
@@ -20,6 +27,7 @@ import { CircuitBreaker, type CircuitBreakerOptions } from '../limits/admission.
 import { asUpstreamFailure, isOutOfFiles } from '../model/upstream-failure.ts';
 import { failureOfStatus } from '../upstream/http/error-response.ts';
 import { ModernChannel } from '../upstream/modern/channel.ts';
+import { ModernProcesses } from '../upstream/modern/processes.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { Upstream } from '../upstream/upstream.ts';
 
@@ -31,6 +39,10 @@ export interface RouteServer {
   readonly availability: Availability;
   /** Sessions of legacy clients with a server over stdio, or with one that speaks 2026-07-28. Others legacy clients reach themselves. */
   readonly channels: ChannelServer;
+  /** The server for requests of 2026-07-28 that the gateway sends itself; `null` if it sends none. */
+  readonly modern: ModernServers | null;
+  /** The processes of a server over stdio that speaks 2026-07-28; `null` for one over HTTP. */
+  readonly processes: ModernProcesses | null;
   /** What the server said to the gateway itself. */
   readonly ownGreeting: OwnGreeting;
   /** Called with the method of each change that the server tells. */
@@ -85,8 +97,32 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
   const channels = channelsOf(config, created.stdio ?? created.http.upstream, pool, clock);
-  return { upstream, http, pool, channels, availability, ownGreeting, listeners, use };
+  const { stdio } = created;
+  const processes = stdio === null ? null : processesOf(config, stdio, pool, clock);
+  const parts = { upstream, http, pool, channels, modern: processes, processes, availability };
+  return { ...parts, ownGreeting, listeners, use };
 }
+
+/** Opens processes for the requests of modern clients, in the limits of the route. */
+function processesOf(
+  { sessions: { idleTimeoutMs }, upstream: { headersTimeoutMs } }: RouteConfig,
+  stdio: StdioUpstream,
+  pool: SessionPool,
+  clock: Clock,
+): ModernProcesses {
+  return new ModernProcesses({
+    ...{ clock, idleTimeoutMs, startTimeoutMs: headersTimeoutMs },
+    gatewayInfo: { ...GATEWAY_INFO },
+    open: ({ principal, principalKey }, listener, end) =>
+      inPermit(pool, principal === null ? null : principalKey, end, () =>
+        stdio.openChannel(randomId().slice(0, 8), principalKey, listener),
+      ),
+    onDiscovered: (result) => stdio.noteDiscovered(result),
+    discovered: () => stdio.discovered,
+  });
+}
+
+const GATEWAY_INFO = { name: 'mrtr-gateway', version: VERSION };
 
 /** Opens sessions for legacy clients, in the limits of the route. */
 function channelsOf(
@@ -111,23 +147,36 @@ function channelsOf(
     keepsNothing: !isProcess,
     // A server over HTTP is on another machine than these folders, or knows whose they are.
     learnsRoots: !isProcess || roots === 'caller',
-    open: async ({ name, principal, principalKey }, listener, end) => {
-      const permit = await pool.takePermit(principal);
-      try {
-        const channel = await open(name, principalKey, listener);
-        return {
-          send: (line, headers) => channel.send(line, headers),
-          pause: () => channel.pause(),
-          resume: () => channel.resume(),
-          end: () => channel.end().finally(permit.free),
-          use: (use) => (use === 'request' ? permit.used() : permit.idle(end, use === 'stream')),
-        };
-      } catch (error) {
-        permit.free();
-        throw error;
-      }
-    },
+    open: ({ name, principal, principalKey }, listener, end) =>
+      inPermit(pool, principal, end, () => open(name, principalKey, listener)),
   };
+}
+
+/**
+ * Opens a channel in a permit of the route.
+ * @param end called if it has to end for another one
+ * @throws UpstreamFailure
+ */
+async function inPermit(
+  pool: SessionPool,
+  principal: string | null,
+  end: () => void,
+  open: () => Promise<Channel>,
+): Promise<PermittedChannel> {
+  const permit = await pool.takePermit(principal);
+  try {
+    const channel = await open();
+    return {
+      send: (line, headers) => channel.send(line, headers),
+      pause: () => channel.pause(),
+      resume: () => channel.resume(),
+      end: () => channel.end().finally(permit.free),
+      use: (use) => (use === 'request' ? permit.used() : permit.idle(end, use === 'stream')),
+    };
+  } catch (error) {
+    permit.free();
+    throw error;
+  }
 }
 
 /** Returns what the operator gives to the server that can be a secret. */
@@ -201,7 +250,7 @@ function createLegacyServer(
   const log = routeLog(ofProcess, route);
   if (fromRoute.hasOneSession === true) log.event('upstream.one_session', { cause: 'configured' });
   const options = {
-    gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
+    gatewayInfo: GATEWAY_INFO,
     ...fromRoute,
     // In a session that all callers share, one would choose for the others.
     rootsHabit:

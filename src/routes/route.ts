@@ -57,7 +57,7 @@ export function isHttpRoute(route: Route): route is HttpRoute {
 
 const DISCOVER_TTL_MS = 60_000;
 /** With the time until the era is known at most, half a second: some clients wait no longer. */
-const DISCOVER_FIRST_WAIT_MS = 350;
+export const DISCOVER_FIRST_WAIT_MS = 350;
 const MAX_RESOURCES_PER_LISTENER = 100;
 
 /**

@@ -12,7 +12,8 @@ import type { Session } from './session/session.ts';
 import type { TransportTraits } from './transport/traits.ts';
 import type { CallerHeaders, SessionPoint } from './transport/transport.ts';
 
-export type ServerKind = UpstreamKind | 'stdio';
+/** `modern-stdio`: one over stdio that speaks 2026-07-28 only. */
+export type ServerKind = UpstreamKind | 'stdio' | 'modern-stdio';
 
 /** `Upstream` is one over HTTP, `StdioUpstream` one over stdio. */
 export interface LegacyServer {

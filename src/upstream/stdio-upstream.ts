@@ -1,8 +1,14 @@
-/** A legacy server over stdio: one process for each session, so many at most, and none that fails again and again. */
+/**
+ * A server over stdio: one process for each session, or for each caller of a modern one, so many at most, and none that fails again
+ * and again.
+ */
 import { UNBOUNDED } from './size-limits.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Channel, ChannelListener } from '../model/channel.ts';
+import type { Channel, ChannelListener, PermittedChannel } from '../model/channel.ts';
 import { randomId } from '../lib/crypto.ts';
+import type { ModernServer } from '../model/modern-server.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 
@@ -15,6 +21,8 @@ import {
   type ServerOptions,
   type SessionRequest,
 } from './legacy-server.ts';
+import { modernCapabilities, ownMeta } from './discovery/modern-side.ts';
+import { ModernProcess } from './modern/process.ts';
 import { Session, type SessionOptions } from './session/session.ts';
 import { logSession } from './session/session-log.ts';
 import { networkHint } from './transport/stdio/network-variables.ts';
@@ -29,6 +37,7 @@ import type { TransportListener } from './transport/transport.ts';
 const MAX_PROCESS_AGE_MS = 86_400_000;
 
 export interface StdioUpstreamOptions extends ServerOptions {
+  readonly era: 'auto' | 'legacy' | 'modern';
   readonly process: {
     readonly command: string;
     readonly args: readonly string[];
@@ -41,13 +50,14 @@ export interface StdioUpstreamOptions extends ServerOptions {
   };
 }
 
+export type StdioKind = 'stdio' | 'modern-stdio';
+
 interface RunningProcess {
   /** Ends it with little patience. */
   stop(): Promise<void>;
 }
 
 export class StdioUpstream implements LegacyServer {
-  readonly knownKind = 'stdio';
   readonly traits = TRAITS.stdio;
   readonly askingStyle = 'uncorrelated';
   readonly mayIssueStates = false;
@@ -66,6 +76,8 @@ export class StdioUpstream implements LegacyServer {
   #greeted: Promise<void> | null = null;
   #lastGreeting: Greeting | null = null;
   #revision: LegacyRevision | null = null;
+  /** What a modern server said last in reply to `server/discover`; `null` while it is not known to be one. */
+  #discovered: JsonObject | null = null;
 
   constructor(options: StdioUpstreamOptions, clock: Clock) {
     const { inherited, env } = options.process;
@@ -89,8 +101,28 @@ export class StdioUpstream implements LegacyServer {
     return this.#options.hasOneSession === true;
   }
 
-  get greetedKind(): 'stdio' | null {
-    return this.#revision === null ? null : 'stdio';
+  get knownKind(): StdioKind {
+    const isModern = this.#options.era === 'modern' || this.#discovered !== null;
+    return isModern ? 'modern-stdio' : 'stdio';
+  }
+
+  get greetedKind(): StdioKind | null {
+    const isGreeted = this.#discovered !== null || this.#revision !== null;
+    return isGreeted ? this.knownKind : null;
+  }
+
+  /** What a modern server said of itself last, to the gateway; `null` if nothing. */
+  get discovered(): JsonObject | null {
+    return this.#discovered?.['supportedVersions'] === undefined ? null : this.#discovered;
+  }
+
+  /** Notes that the server is modern, and what it says of itself; `null` if it is no longer. */
+  noteDiscovered(result: JsonObject | null): void {
+    if (result !== null && this.#discovered === null) {
+      const cause = this.#options.era === 'modern' ? 'configured' : 'only_modern';
+      this.#options.log?.event('upstream.detected', { kind: 'modern-stdio', cause });
+    }
+    this.#discovered = result;
   }
 
   /** Over stdio a server speaks to the gateway only, and in one way. */
@@ -100,32 +132,85 @@ export class StdioUpstream implements LegacyServer {
     return false;
   }
 
-  async detect(): Promise<'stdio'> {
-    return 'stdio';
+  async detect(): Promise<StdioKind> {
+    return this.knownKind;
   }
 
   /** Starts a process, and ends it when it has replied. Some take seconds to end: nothing waits for that here. */
-  async greet(): Promise<'stdio'> {
+  async greet(): Promise<StdioKind> {
     const leave = this.hasOneSession ? await this.#options.reserveOnlySession?.() : undefined;
-    const session = await this.#open({
-      profile: EMPTY_PROFILE,
-      clientInfo: null,
-      headers: {},
-    }).catch((error: unknown) => {
+    try {
+      const greeted =
+        this.knownKind === 'modern-stdio' ? await this.#greetModern() : await this.#greetLegacy();
+      const ended = greeted.close().finally(() => {
+        leave?.();
+        if (this.#greeted === ended) this.#greeted = null;
+      });
+      this.#greeted = ended;
+    } catch (error) {
       leave?.();
-      throw error;
-    });
+      if (asUpstreamFailure(error, false).code !== 'server_is_modern') throw error;
+    }
+    return this.knownKind;
+  }
+
+  async #greetLegacy(): Promise<Session> {
+    const asked = { profile: EMPTY_PROFILE, clientInfo: null, headers: {} };
+    const session = await this.#open(asked);
     const { initializeResult: initialized, canPush: hasStream } = session;
     // No credentials of callers reach a process.
     this.#lastGreeting = { headers: OWN_HEADERS, initialized, hasStream };
     this.#options.onGreeted?.(this.#lastGreeting);
     this.#options.log?.event('upstream.detected', { kind: 'stdio', cause: 'configured' });
-    const ended = session.close().finally(() => {
-      leave?.();
-      if (this.#greeted === ended) this.#greeted = null;
+    return session;
+  }
+
+  async #greetModern(): Promise<ModernProcess> {
+    const server = this.openModern();
+    await server.ready();
+    return server;
+  }
+
+  /** Returns a modern server whose process takes no permit. Nothing is started yet. */
+  openModern(): ModernProcess {
+    const { gatewayInfo, headersTimeoutMs } = this.#options;
+    return new ModernProcess({
+      clock: this.#clock,
+      idleTimeoutMs: headersTimeoutMs,
+      startTimeoutMs: headersTimeoutMs,
+      gatewayInfo: { ...gatewayInfo },
+      open: async (listener) => {
+        const channel = await this.openChannel(randomId().slice(0, 8), '', listener);
+        return withoutPermit(channel);
+      },
+      onDiscovered: (result) => this.noteDiscovered(result),
+      onEmpty: () => {},
     });
-    this.#greeted = ended;
-    return 'stdio';
+  }
+
+  /** Sends a request of the gateway itself to a modern server. @throws UpstreamFailure if there is no reply in time */
+  ask(server: ModernServer, method: string, params: JsonObject): Promise<JsonRpcReply> {
+    const { gatewayInfo, headersTimeoutMs: timeoutMs } = this.#options;
+    const { promise, resolve, reject } = Promise.withResolvers<JsonRpcReply>();
+    const _meta = ownMeta({ ...gatewayInfo });
+    server.send(
+      { method, params: { ...params, _meta }, headers: {}, timeoutMs },
+      { notified: () => {}, replied: resolve, failed: reject },
+    );
+    return promise;
+  }
+
+  /** Asks a process that refuses `initialize` whether it speaks 2026-07-28 ("Backward Compatibility" of stdio). */
+  async #explain(refusal: UpstreamFailure, session: Session): Promise<UpstreamFailure> {
+    const { era, gatewayInfo } = this.#options;
+    if (era !== 'auto') return refusal;
+    const _meta = ownMeta({ ...gatewayInfo });
+    const reply = await session.request('server/discover', { _meta }, {}).catch(() => null);
+    if (reply === null || modernCapabilities(reply) === null) return refusal;
+    // An error of the modern protocol proves it as well.
+    this.noteDiscovered('result' in reply ? reply.result : {});
+    const problem = 'it refuses a legacy handshake, and speaks 2026-07-28';
+    return new UpstreamFailure('server_is_modern', problem, { mayHaveActed: false });
   }
 
   lastGreeting(): Promise<Greeting | null> {
@@ -167,6 +252,7 @@ export class StdioUpstream implements LegacyServer {
       rootsHabit,
       onChange,
       log,
+      onRefused: (failure, refused) => this.#explain(failure, refused),
     };
     const connect = (listener: TransportListener) => {
       const transport: StdioTransport = new StdioTransport(listener, {
@@ -249,4 +335,14 @@ export class StdioUpstream implements LegacyServer {
     };
     return { output, options };
   }
+}
+
+function withoutPermit(channel: Channel): PermittedChannel {
+  return {
+    send: (line, headers) => channel.send(line, headers),
+    pause: () => channel.pause(),
+    resume: () => channel.resume(),
+    end: () => channel.end(),
+    use: () => {},
+  };
 }

@@ -200,6 +200,7 @@ export class Generations {
     if (next?.server !== server) {
       server.availability.close();
       server.pool.retire();
+      server.processes?.retire();
       this.#sessions.retire(server.channels);
     }
     if (next === undefined) calls.stopNewCalls();
@@ -222,7 +223,8 @@ export class Generations {
   }
 
   #isUsed({ calls, server }: Route): boolean {
-    return !this.#isInForce(server) && calls.isUsing(server.pool);
+    const isUsing = calls.isUsing(server.pool) || server.processes?.isUsed === true;
+    return !this.#isInForce(server) && isUsing;
   }
 
   /** Closes a route that is neither configured nor former, and its server if no other route has it. */
@@ -231,8 +233,9 @@ export class Generations {
     if (!this.#routes.servers.has(server)) await this.#closeServer(server);
   }
 
-  async #closeServer({ availability, pool, upstream }: RouteServer): Promise<void> {
+  async #closeServer({ availability, pool, processes, upstream }: RouteServer): Promise<void> {
     availability.close();
+    inBackground(processes?.close());
     await Promise.race([pool.close(), sleep(this.#services.shared.clock, CANCEL_GRACE_MS)]);
     await upstream.close();
   }

@@ -49,7 +49,7 @@ export function adviseOn(
 function adviseOnDialects(route: RouteConfig, index: number): Problem[] {
   const { upstream } = route;
   const [name] = dialectPaths(route)[0] ?? [];
-  if (name === undefined || upstream.process !== null || upstream.era !== 'modern') return [];
+  if (name === undefined || upstream.era !== 'modern') return [];
   const text = `the server speaks 2026-07-28 (upstream.era), so that clients on this path are refused: remove it`;
   return [{ path: ['routes', index, 'dialects', name], text }];
 }

@@ -179,11 +179,6 @@ const circuitBreaker = section({
 /** The keys of a server that is reached over HTTP. */
 const httpKeys = {
   url: httpUrl('upstream.headers').describe('The URL of the legacy MCP server.').optional(),
-  era: choice(
-    ['auto', 'legacy', 'modern'],
-    'auto',
-    'How the gateway uses a server that also speaks `2026-07-28`. `auto` bridges a server that takes a legacy handshake and keeps sessions, since only there can its tools ask in the legacy way, and passes requests through to one that speaks `2026-07-28` only, or keeps no sessions. `legacy` always bridges, `modern` always passes through.',
-  ),
   transport: choice(
     ['auto', 'streamable-http', 'http-sse'],
     'auto',
@@ -243,6 +238,11 @@ const keys = section(
   {
     ...httpKeys,
     ...processKeys,
+    era: choice(
+      ['auto', 'legacy', 'modern'],
+      'auto',
+      'How the gateway uses a server that also speaks `2026-07-28`. `auto` bridges a server that takes a legacy handshake and keeps sessions, since only there can its tools ask in the legacy way, and passes requests through to one that speaks `2026-07-28` only, or keeps no sessions. Over stdio a server that takes a legacy handshake keeps sessions. `legacy` always bridges, `modern` always passes through.',
+    ),
     headersTimeout: duration(
       '60s',
       '100ms',

@@ -153,13 +153,16 @@ function mayLackCredentials({ code, details: { httpStatus, hasJson } }: Upstream
 
 const ENDPOINT = 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse';
 
+const COMMAND = 'check the command, and its arguments and variables';
+
 /** What to do about a server that does not speak MCP, by what it was said to speak. */
 const WAYS_OUT = {
   unknown: ENDPOINT,
   modern: ENDPOINT,
   'streamable-http': `${ENDPOINT}, and let the gateway detect the transport (auto)`,
   'http-sse': `${ENDPOINT}, and let the gateway detect the transport (auto)`,
-  stdio: 'check the command, and its arguments and variables',
+  stdio: COMMAND,
+  'modern-stdio': COMMAND,
 } as const;
 
 /** Removes a secret from the words of a server, also one that their end cuts off. */

@@ -33,12 +33,7 @@ export class ModernSide {
   async capabilities(headers: CallerHeaders, timeoutMs: number): Promise<JsonObject | null> {
     try {
       const reply = await this.request('server/discover', {}, headers, timeoutMs);
-      if ('error' in reply) return isModernError(reply.error.code) ? {} : null;
-      const { supportedVersions, capabilities } = reply.result;
-      const isModern =
-        Array.isArray(supportedVersions) && supportedVersions.includes(MODERN_REVISION);
-      if (!isModern) return null;
-      return isJsonObject(capabilities) ? capabilities : {};
+      return modernCapabilities(reply);
     } catch (error) {
       const { code } = asUpstreamFailure(error, false);
       if (code === 'upstream_timeout' || code === 'upstream_protocol_error') return null;
@@ -71,11 +66,7 @@ export class ModernSide {
     headers: CallerHeaders,
     timeoutMs: number,
   ): Promise<JsonRpcReply> {
-    const _meta = {
-      [Meta.protocolVersion]: MODERN_REVISION,
-      [Meta.clientInfo]: this.#clientInfo,
-      [Meta.clientCapabilities]: {},
-    };
+    const _meta = ownMeta(this.#clientInfo);
     const id = 'mrtr-gateway-probe';
     const reader = new MessageReader(
       (message) => replyIn(message) !== null,
@@ -113,6 +104,27 @@ export class ModernSide {
       timer.cancel();
     }
   }
+}
+
+/** Builds the `_meta` of a request of the gateway itself, which declares nothing. */
+export function ownMeta(clientInfo: JsonObject): JsonObject {
+  return {
+    [Meta.protocolVersion]: MODERN_REVISION,
+    [Meta.clientInfo]: clientInfo,
+    [Meta.clientCapabilities]: {},
+  };
+}
+
+/**
+ * Finds out from the reply to `server/discover` whether a server speaks `2026-07-28`.
+ * @returns its capabilities, which are empty after an error; `null` if it does not speak it
+ */
+export function modernCapabilities(reply: JsonRpcReply): JsonObject | null {
+  if ('error' in reply) return isModernError(reply.error.code) ? {} : null;
+  const { supportedVersions, capabilities } = reply.result;
+  const isModern = Array.isArray(supportedVersions) && supportedVersions.includes(MODERN_REVISION);
+  if (!isModern) return null;
+  return isJsonObject(capabilities) ? capabilities : {};
 }
 
 function replyIn(value: JsonValue): JsonRpcReply | null {

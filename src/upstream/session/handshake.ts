@@ -63,7 +63,9 @@ function bestSupported(data: JsonValue | undefined): LegacyRevision | null {
   return LEGACY_REVISIONS.find((revision) => supported.includes(revision)) ?? null;
 }
 
-function refusedInitialize({ code, message }: JsonRpcErrorObject): UpstreamFailure {
-  const refused = protocolError(`it refused initialize with the JSON-RPC error ${code}`);
+function refusedInitialize(rpcError: JsonRpcErrorObject): UpstreamFailure {
+  const { code, message } = rpcError;
+  const problem = `it refused initialize with the JSON-RPC error ${code}`;
+  const refused = protocolError(problem).with({ rpcError });
   return message === '' ? refused : refused.with({ said: beginningOf(message) });
 }

@@ -45,6 +45,8 @@ export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   /** Of all sessions with the server. */
   readonly pings?: Semaphore;
   readonly describe?: Describe;
+  /** Called if the server refuses `initialize`, before the session is closed. @returns why it was not opened */
+  readonly onRefused?: (failure: UpstreamFailure, session: Session) => Promise<UpstreamFailure>;
 }
 
 export class Session extends SessionState {
@@ -86,8 +88,11 @@ export class Session extends SessionState {
       await session.#complete();
       return session;
     } catch (error) {
+      const failure = asUpstreamFailure(error, false);
+      const isRefused = failure.details.rpcError !== undefined && !session.dead;
+      const reason = isRefused ? await options.onRefused?.(failure, session) : undefined;
       await session.close();
-      throw asUpstreamFailure(error, false);
+      throw reason ?? failure;
     }
   }
 

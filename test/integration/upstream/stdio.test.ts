@@ -219,7 +219,7 @@ describe('a process that cannot serve', () => {
     }
     expect(gateway.log.named('upstream.unavailable')[0]).toMatchObject({
       problem:
-        'the process ended with exit code 3 before it replied to initialize; it wrote to standard error: Error: no DATABASE_URL',
+        'the process ended with exit code 3 before it replied to anything; it wrote to standard error: Error: no DATABASE_URL',
     });
     expect((await pids.all()).length).toBeLessThanOrEqual(4);
   });

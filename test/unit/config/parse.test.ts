@@ -106,6 +106,11 @@ ${KEYS}`);
   });
 });
 
+test.each(['auto', 'legacy', 'modern'])('the era of a server over stdio can be %s', (era) => {
+  const [route] = configOf(`routes: [{upstream: {command: server, era: ${era}}}]`).routes;
+  expect(route?.upstream).toMatchObject({ era, process: { command: 'server' } });
+});
+
 test('a call can be held without a limit, or for a time', () => {
   expect(configOf(withRoute('', '    calls: {maxHold: 50s}\n')).routes[0]?.calls.maxHoldMs).toBe(
     50_000,

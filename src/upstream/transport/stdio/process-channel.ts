@@ -222,7 +222,7 @@ export class ProcessChannel implements Channel {
   }
 
   #endFailure(what: string): UpstreamFailure {
-    const when = this.#hasSpoken ? '' : ' before it replied to initialize';
+    const when = this.#hasSpoken ? '' : ' before it replied to anything';
     const problem = `${what}${when}${this.#options.output.lastWords}`;
     return new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: this.#hasSpoken });
   }

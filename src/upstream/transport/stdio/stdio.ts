@@ -10,15 +10,13 @@ import type { DroppedMessage } from '../../../model/channel.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../../model/upstream-failure.ts';
 import { SingleStream } from '../single-stream.ts';
 import type { OutgoingRequest, Transport, TransportListener } from '../transport.ts';
+import { oneLine } from './one-line.ts';
 import { CLOSED, ProcessChannel, type ProcessChannelOptions } from './process-channel.ts';
 
 export interface StdioOptions extends ProcessChannelOptions {
   /** After this time the process ends as soon as no request runs, in ms. */
   readonly maxAgeMs: number;
 }
-
-/** JSON allows them in texts, and the line reader of Node.js takes each for the end of a line. */
-const LINE_SEPARATORS = /[\u2028\u2029]/g;
 
 export class StdioTransport extends SingleStream implements Transport {
   readonly kind = 'stdio';
@@ -119,11 +117,4 @@ export class StdioTransport extends SingleStream implements Transport {
   protected send(message: JsonObject): Promise<void> {
     return this.#channel.send(oneLine(message));
   }
-}
-
-/** Writes a message as JSON that every server reads as one line. */
-function oneLine(message: JsonObject): string {
-  return JSON.stringify(message).replace(LINE_SEPARATORS, (separator) =>
-    separator === '\u2028' ? '\\u2028' : '\\u2029',
-  );
 }
