@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const START_MS = 60_000;
@@ -44,6 +45,12 @@ export class Program implements AsyncDisposable {
         throw new Error(`it does not listen on port ${port}: ${this.#written}`);
       await new Promise((next) => setTimeout(next, 100));
     }
+  }
+
+  /** @returns the exit code, or null if it does not end by itself within this time */
+  async exit(ms: number): Promise<number | null> {
+    await Promise.race([this.#end, delay(ms, undefined, { ref: false })]);
+    return this.#child.exitCode;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -26,6 +26,7 @@ const SECTIONS: readonly (readonly [string, readonly string[]])[] = [
       'docs/features.md',
       'docs/clients.md',
       'docs/in-clients.md',
+      'docs/legacy-clients.md',
       'docs/upgrading.md',
       'CHANGELOG.md',
     ],
