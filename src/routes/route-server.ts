@@ -9,7 +9,7 @@ import type {
   PermittedChannel,
   SessionListener,
 } from '../model/channel.ts';
-import type { ModernServers } from '../model/modern-server.ts';
+import type { ModernServer, ModernServers } from '../model/modern-server.ts';
 import type { Relay } from '../model/relay.ts';
 import { randomId } from '../lib/crypto.ts';
 import { HomePlacement } from '../sessions/placement.ts';
@@ -96,11 +96,17 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     log,
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
-  const channels = channelsOf(config, created.stdio ?? created.http.upstream, pool, clock);
-  const { stdio } = created;
-  const processes = stdio === null ? null : processesOf(config, stdio, pool, clock);
+  const { channels, processes } =
+    created.stdio === null
+      ? { channels: httpChannels(config, created.http, pool, clock), processes: null }
+      : overStdio(config, created.stdio, pool, clock);
   const parts = { upstream, http, pool, channels, modern: processes, processes, availability };
   return { ...parts, ownGreeting, listeners, use };
+}
+
+function overStdio(config: RouteConfig, stdio: StdioUpstream, pool: SessionPool, clock: Clock) {
+  const processes = processesOf(config, stdio, pool, clock);
+  return { processes, channels: processChannels(config, stdio, processes, pool, clock) };
 }
 
 /** Opens processes for the requests of modern clients, in the limits of the route. */
@@ -124,32 +130,76 @@ function processesOf(
 
 const GATEWAY_INFO = { name: 'mrtr-gateway', version: VERSION };
 
-/** Opens sessions for legacy clients, in the limits of the route. */
-function channelsOf(
-  { id: route, sessions, calls, upstream: { headersTimeoutMs, roots } }: RouteConfig,
-  upstream: StdioUpstream | Upstream,
+/** Opens sessions for legacy clients with a server over HTTP, for the time that it speaks 2026-07-28. */
+function httpChannels(
+  config: RouteConfig,
+  { upstream }: HttpServer,
   pool: SessionPool,
   clock: Clock,
 ): ChannelServer {
-  const isProcess = upstream instanceof StdioUpstream;
-  const open = async (name: string, owner: string, listener: SessionListener): Promise<Channel> =>
-    isProcess
-      ? upstream.openChannel(name, owner, listener)
-      : new ModernChannel(listener, {
-          ...{ server: upstream.modern, clock, maxCallMs: calls.maxDurationMs },
-          requestTimeoutMs: headersTimeoutMs,
-          onDoubt: () => void upstream.doubt(),
-        });
+  const onDoubt = () => void upstream.doubt();
   return {
-    route,
-    idleTimeoutMs: sessions.idleTimeoutMs,
-    initializeTimeoutMs: headersTimeoutMs,
-    keepsNothing: !isProcess,
-    // A server over HTTP is on another machine than these folders, or knows whose they are.
-    learnsRoots: !isProcess || roots === 'caller',
-    open: ({ name, principal, principalKey }, listener, end) =>
-      inPermit(pool, principal, end, () => open(name, principalKey, listener)),
+    ...lifeOf(config),
+    keepsNothing: true,
+    // These folders are of another machine, or the server knows whose they are.
+    learnsRoots: true,
+    open: ({ principal }, listener, end) =>
+      inPermit(pool, principal, end, async () =>
+        modernChannel(config, upstream.modern, clock, listener, onDoubt),
+      ),
   };
+}
+
+/** Opens sessions for legacy clients with a server over stdio: each has a process, unless the server speaks 2026-07-28. */
+function processChannels(
+  config: RouteConfig,
+  stdio: StdioUpstream,
+  processes: ModernProcesses,
+  pool: SessionPool,
+  clock: Clock,
+): ChannelServer {
+  return {
+    ...lifeOf(config),
+    get keepsNothing() {
+      return stdio.knownKind === 'modern-stdio';
+    },
+    learnsRoots: config.upstream.roots === 'caller',
+    open: async (owner, listener, end) => {
+      const { name, principal, principalKey } = owner;
+      if (stdio.knownKind !== 'modern-stdio') {
+        return inPermit(pool, principal, end, () =>
+          stdio.openChannel(name, principalKey, listener),
+        );
+      }
+      const server = processes.serverOf(owner);
+      const channel = modernChannel(config, server, clock, listener, () => {});
+      // The process has the permit, and serves all sessions of its caller.
+      return {
+        send: (line, headers) => channel.send(line, headers),
+        pause: () => channel.pause(),
+        resume: () => channel.resume(),
+        end: () => channel.end(),
+        use: () => {},
+      };
+    },
+  };
+}
+
+function lifeOf({ id: route, sessions, upstream }: RouteConfig) {
+  const { idleTimeoutMs } = sessions;
+  return { route, idleTimeoutMs, initializeTimeoutMs: upstream.headersTimeoutMs };
+}
+
+function modernChannel(
+  { calls, upstream }: RouteConfig,
+  server: ModernServer,
+  clock: Clock,
+  listener: SessionListener,
+  onDoubt: () => void,
+): ModernChannel {
+  const { headersTimeoutMs: requestTimeoutMs } = upstream;
+  const options = { server, clock, maxCallMs: calls.maxDurationMs, requestTimeoutMs, onDoubt };
+  return new ModernChannel(listener, options);
 }
 
 /**

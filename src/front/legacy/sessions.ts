@@ -66,6 +66,8 @@ interface Entry {
 
 /** One framework opens a session for each call, and some clients leave theirs behind. */
 const MAX_PER_PRINCIPAL = 16;
+/** Those with a modern server take no process and no session of it. */
+const MAX_SESSIONS = 10_000;
 /** A client that begins anew whenever something fails would keep the machine busy with starts. */
 const MAX_OPENINGS = { requests: 300, windowMs: 60_000 };
 
@@ -216,6 +218,7 @@ export class LegacySessions {
    * @throws UpstreamFailure if none is idle, or it opens them too fast
    */
   async #admit({ principal }: SessionOwner): Promise<void> {
+    if (this.#entries.size >= MAX_SESSIONS) throw TOO_MANY_IN_ALL;
     if (principal === null) return;
     const waitMs = await this.#openings.take(principal);
     if (waitMs > 0) throw tooFast(waitMs);
@@ -284,6 +287,11 @@ const tooFast = (waitMs: number) =>
     `this caller has opened ${MAX_OPENINGS.requests} sessions within a minute; the next one is allowed in ${secondsOf(waitMs)} s`,
     { mayHaveActed: false },
   );
+const TOO_MANY_IN_ALL = new UpstreamFailure(
+  'upstream_busy',
+  `the gateway has ${MAX_SESSIONS} sessions of legacy clients`,
+  { mayHaveActed: false },
+);
 const TOO_MANY = new UpstreamFailure(
   'upstream_busy',
   `this caller has ${MAX_PER_PRINCIPAL} sessions, all of them in use`,
