@@ -164,6 +164,10 @@ export function createLegacyFace(
     passed();
     response.once('close', openResponses.open());
     const { raw } = request;
+    response.once(
+      'close',
+      identity.untilRefused(raw, () => response.destroy()),
+    );
     traceRequest(route, shared, raw, value, response);
     const caller = knownCaller(request, route, shared);
     if (initialize === null) {
@@ -264,9 +268,20 @@ function createServing(
     // Without a relay the process that had it has ended, or is a replica that this one knows nothing of.
     const initialize = session.initialize === undefined ? null : readLine(session.initialize);
     if (initialize === null || !server.keepsNothing) return refuse(response, 404, NO_SESSION);
+    if (verb === 'DELETE') {
+      response.head(200, {});
+      return response.end();
+    }
+    if (route.calls.isStopping) return refuse(response, 503, STOPPING.error.message);
     const opening = { server, owner: ownerOf(caller), headers: caller.headers };
     const { line, message } = initialize;
-    if (!(await sessions.reopen(opening, session.key, line, message))) {
+    const opened = await sessions.reopen(opening, session.key, line, message);
+    if (opened.key === null && opened.httpStatus !== 200) {
+      // A client gets other credentials, and comes back.
+      response.head(opened.httpStatus, { ...opened.headers, 'content-type': 'application/json' });
+      return response.end(opened.line);
+    }
+    if (opened.key === null) {
       return refuse(response, 503, 'The session could not be opened again: try again');
     }
     return serveInSession(sessions, request, response, posted?.value);

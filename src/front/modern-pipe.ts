@@ -112,6 +112,8 @@ export function modernPipe(route: Route, shared: PublicServices): ModernPipe | n
       if (giveBack === null) return TOO_MANY;
       inBackground(waiter.over.then(giveBack));
       const over = new Closing();
+      // It may have left while the server was found out to be modern.
+      if (waiter.closed.aborted) over.abort();
       waiter.closed.addEventListener('abort', () => over.abort());
       let isRefused = false;
       // The client listens again with another token.

@@ -102,7 +102,11 @@ export function knownCaller(
   route: Route,
   { config, identity }: PublicServices,
 ): Caller {
-  return callerOf(headers, identity.knownOf(raw), callerOptionsOf(route, config));
+  const caller = callerOf(headers, identity.knownOf(raw), callerOptionsOf(route, config));
+  const exchanged = route.tokenExchange?.headersOf(raw);
+  return exchanged === undefined
+    ? caller
+    : { ...caller, headers: { ...caller.headers, ...exchanged } };
 }
 
 /** Returns what seals sessions that are passed through; `null` if callers are not named. */

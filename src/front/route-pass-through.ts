@@ -63,7 +63,9 @@ export function routePassThrough(
     takesPlace: (request, reply) => takesPlace(route, request, reply, shared),
     serveElsewhere: (request, reply) =>
       ['GET', 'DELETE'].includes(request.method) && face.isOwn(request)
-        ? face.other(request, reply)
+        ? takesPlace(route, request, reply, shared)
+          ? face.other(request, reply)
+          : Promise.resolve()
         : null,
     admitsEndpoint: (request, reply) => rights.passesWithoutMessage(request, reply),
     admitsOther: (request, reply) => admitsOther(httpRoutes, request, reply, shared),
@@ -90,7 +92,10 @@ export function routePassThrough(
   });
   return async (request, reply, onServerRefused) => {
     const isForFace = upstream.knownKind === 'modern' && servesLegacy && isInitialize(request);
-    if (isForFace || face.isOwn(request)) return face.post(request, reply);
+    if (isForFace || face.isOwn(request)) {
+      if (takesPlace(route, request, reply, shared)) await face.post(request, reply);
+      return;
+    }
     if (!rights.passes(request, reply, isSealedMessage(request.raw.url))) return;
     if (await passesLimits(route, request, reply, shared)) {
       await passThrough(request, reply, onServerRefused);

@@ -1,7 +1,7 @@
 /** What is valid in a configuration, and risky, or what the operator has to make true elsewhere. `check` prints it. */
 import { existsSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
-import { dialectPaths, type Config, type RouteConfig } from '../schema.ts';
+import type { Config, RouteConfig } from '../schema.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
 import type { Environment } from '../../lib/program.ts';
 import { formatAddress } from '../../lib/address.ts';
@@ -46,9 +46,8 @@ export function adviseOn(
 }
 
 /** Proposals are translated for legacy servers. */
-function adviseOnDialects(route: RouteConfig, index: number): Problem[] {
-  const { upstream } = route;
-  const [name] = dialectPaths(route)[0] ?? [];
+function adviseOnDialects({ dialects, upstream }: RouteConfig, index: number): Problem[] {
+  const [name] = Object.entries(dialects).find(([, path]) => path !== null) ?? [];
   if (name === undefined || upstream.era !== 'modern') return [];
   const text = `the server speaks 2026-07-28 (upstream.era), so that clients on this path are refused: remove it`;
   return [{ path: ['routes', index, 'dialects', name], text }];

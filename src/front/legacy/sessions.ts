@@ -1,4 +1,4 @@
-/** The sessions of legacy clients at this process: each with a process of its server, so many at most, none after its client is gone. */
+/** The sessions of legacy clients at this process: each with a channel to its server, so many at most, none after its client is gone. */
 import { inBackground } from '../../lib/background.ts';
 import type { ByteBudget } from '../../lib/byte-budget.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
@@ -77,7 +77,7 @@ export class LegacySessions {
   readonly #entries = new Map<string, Entry>();
   readonly #ending = new Set<Promise<void>>();
   /** By key. */
-  readonly #reopening = new Map<string, Promise<boolean>>();
+  readonly #reopening = new Map<string, Promise<Opened>>();
   /** By principal. */
   readonly #openings = new RateLimit(MAX_OPENINGS, 'legacy-sessions', null);
   readonly #refused: (refused: { readonly route: string; readonly problem: string }) => void;
@@ -137,30 +137,24 @@ export class LegacySessions {
   /**
    * Opens a session once more that a process before this one had, with a server that keeps nothing of it.
    * @param line the `initialize` of the client, as one line
-   * @returns whether it is open
+   * @returns what came of `initialize`
    */
   reopen(
     opening: SessionOpening,
     key: string,
     line: string,
     message: ClientRequest,
-  ): Promise<boolean> {
+  ): Promise<Opened> {
     const running = this.#reopening.get(key);
     if (running !== undefined) return running;
-    const reopened = this.open(opening, line, message, { isOpen: true }, key).then(
-      async (opened) => {
-        this.#reopening.delete(key);
-        if (opened.key === null) return false;
-        // Its client has said so to the process before.
-        const { session } = this.#entries.get(key)!;
-        await session.send(
-          INITIALIZED,
-          { type: 'other', method: null, cancels: null },
-          opening.headers,
-        );
-        return true;
-      },
-    );
+    const reopened = this.open(opening, line, message, { isOpen: true }, key).then((opened) => {
+      this.#reopening.delete(key);
+      // Its client has said so to the process before.
+      const said = { type: 'other', method: null, cancels: null } as const;
+      const sent = this.#entries.get(key)?.session.send(INITIALIZED, said, opening.headers);
+      if (sent !== undefined) inBackground(sent);
+      return opened;
+    });
     this.#reopening.set(key, reopened);
     return reopened;
   }

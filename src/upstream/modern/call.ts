@@ -117,6 +117,7 @@ export class ModernCall {
       throw error;
     } finally {
       this.#over.abort();
+      this.#cancelTask();
     }
   }
 
@@ -125,8 +126,13 @@ export class ModernCall {
     this.#isCancelled = true;
     this.#over.abort();
     this.#sent?.cancel();
+  }
+
+  /** Nobody waits for a task that is not over. */
+  #cancelTask(): void {
     if (this.#taskId === null) return;
     const request = this.#requestOf('tasks/cancel', { taskId: this.#taskId }, {});
+    this.#taskId = null;
     this.#session.server.send(request, NOBODY);
   }
 
@@ -247,10 +253,13 @@ export class ModernCall {
     for (;;) {
       switch (String(task['status'])) {
         case 'completed':
+          this.#taskId = null;
           return objectMember(task, 'result') ?? {};
         case 'failed':
+          this.#taskId = null;
           throw errorOf(readError(objectMember(task, 'error')));
         case 'cancelled':
+          this.#taskId = null;
           throw this.#failed('The server cancelled the task of this call');
         case 'input_required': {
           const asked = Object.entries(objectMember(task, 'inputRequests') ?? {});

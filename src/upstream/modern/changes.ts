@@ -34,6 +34,7 @@ const MAX_SUBSCRIPTIONS = 1_000;
 interface Listening {
   readonly uris: ReadonlySet<string>;
   readonly sent: SentRequest;
+  readonly sinceMs: number;
   /** What the server sends; `null` before it says so. */
   acknowledged: JsonObject | null;
 }
@@ -42,6 +43,8 @@ export class ServerChanges {
   readonly #options: ChangesOptions;
   #uris: ReadonlySet<string> = new Set();
   #current: Listening | null = null;
+  /** Not acknowledged yet. */
+  #beginning: SentRequest | null = null;
   /** Changes of subscriptions, one after the other. */
   #changing: Promise<unknown> = Promise.resolve();
   #again: Timer | null = null;
@@ -55,7 +58,7 @@ export class ServerChanges {
 
   /** Begins to listen, if the server promises anything. */
   begin(): void {
-    if (this.#hasLists) inBackground(this.#listen(this.#uris, false));
+    if (this.#hasLists) inBackground(this.#change(() => this.#listen(this.#uris, false)));
   }
 
   /** @returns whether the server tells of the resource from here on */
@@ -82,17 +85,20 @@ export class ServerChanges {
   pause(): void {
     this.#isPaused = true;
     this.#current?.sent.pause();
+    this.#beginning?.pause();
   }
 
   resume(): void {
     this.#isPaused = false;
     this.#current?.sent.resume();
+    this.#beginning?.resume();
   }
 
   end(): void {
     this.#isOver = true;
     this.#again?.cancel();
     this.#current?.sent.cancel();
+    this.#beginning?.cancel();
   }
 
   get #hasLists(): boolean {
@@ -126,7 +132,10 @@ export class ServerChanges {
     };
     const ended = () => {
       begun.resolve(false);
-      if (this.#current === listening) this.#lost();
+      if (this.#current !== listening) return;
+      // One that ends soon ends again: the pause grows until one has lived.
+      if (clock.elapsed() - listening.sinceMs > LAST_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+      this.#lost();
     };
     const request = {
       method: 'subscriptions/listen',
@@ -143,20 +152,21 @@ export class ServerChanges {
       replied: ended,
       failed: ended,
     });
-    const listening: Listening = { uris, sent, acknowledged: null };
+    const listening: Listening = { uris, sent, sinceMs: clock.elapsed(), acknowledged: null };
+    this.#beginning = sent;
     if (this.#isPaused) sent.pause();
     const late = clock.setTimer(timeoutMs, () => begun.resolve(false));
     const isTold = (await begun.promise) && (!isWanted || hasAll(listening, uris));
     late.cancel();
+    this.#beginning = null;
     if (!isTold || this.#isOver) {
       sent.cancel();
-      if (!isWanted && !this.#isOver) this.#listenLater();
+      if (this.#current === null && !this.#isOver) this.#listenLater();
       return false;
     }
     this.#current?.sent.cancel();
     this.#current = listening;
     this.#uris = uris;
-    this.#pauseMs = FIRST_PAUSE_MS;
     return true;
   }
 
@@ -175,6 +185,9 @@ export class ServerChanges {
   /** Changes can be missed until then, so that each is told once. */
   #listenLater(): void {
     const { clock, notified } = this.#options;
+    // Where nothing was listened for, nothing is missed.
+    if (!this.#hasLists && this.#uris.size === 0) return;
+    this.#again?.cancel();
     this.#again = clock.setTimer(this.#pauseMs, () => {
       const again = this.#change(async () => {
         const uris = this.#uris;

@@ -7,7 +7,14 @@ import type { Clock, Closed } from '../../lib/clock.ts';
 import { randomId } from '../../lib/crypto.ts';
 import type { Channel, SessionListener } from '../../model/channel.ts';
 import type { ModernServer } from '../../model/modern-server.ts';
-import { objectMember, parseMessage, type JsonObject } from '../../protocol/json.ts';
+import {
+  isJsonObject,
+  objectMember,
+  parseMessage,
+  without,
+  type JsonObject,
+  type JsonValue,
+} from '../../protocol/json.ts';
 import {
   ErrorCode,
   readMessage,
@@ -53,6 +60,7 @@ const PASSED: ReadonlySet<string> = new Set([
   ...['tools/list', 'tools/call', 'prompts/list', 'prompts/get', 'completion/complete'],
   ...['resources/list', 'resources/templates/list', 'resources/read'],
 ]);
+const HEADER_TEXT = /^[\x21-\x7e]+$/;
 const METHOD_NOT_FOUND: JsonRpcErrorObject = {
   code: ErrorCode.methodNotFound,
   message: 'Method not found',
@@ -86,17 +94,18 @@ export class ModernChannel implements Channel {
   }
 
   async send(line: string, headers: Headers): Promise<void> {
-    const message = readMessage(parseMessage(line));
-    if (message.type !== 'response') this.#headers = headers;
+    const message = readMessage(withoutNull(parseMessage(line)));
+    // A question that could not be asked is refused without headers.
+    if (Object.keys(headers).length > 0) this.#headers = withoutParameters(headers);
     switch (message.type) {
       case 'request':
-        return inBackground(this.#serve(message, headers));
+        return inBackground(this.#serve(message, withoutParameters(headers)));
       case 'notification':
         return this.#notified(message.method, message.params);
       case 'response':
         return this.#questions.get(String(message.id))?.(message.reply);
       case 'malformed':
-      // The face has refused it.
+        return this.#refuse(line, message.problem);
     }
   }
 
@@ -138,11 +147,23 @@ export class ModernChannel implements Channel {
       case 'resources/unsubscribe':
         return this.#reply(id, await this.#subscribe(method, params));
     }
-    if (OF_MCP.test(method) && !PASSED.has(method)) {
+    // A header cannot name another one.
+    if (!HEADER_TEXT.test(method) || (OF_MCP.test(method) && !PASSED.has(method))) {
       return this.#reply(id, { error: METHOD_NOT_FOUND });
     }
     const end = await this.#run(id, method, params, headers);
     if (end !== null) this.#end(id, end, (result) => this.#translated(method, params, result));
+  }
+
+  /** Refuses what the face takes for a message and a server would not: its sender waits for something. */
+  #refuse(line: string, problem: string): void {
+    const message = parseMessage(line);
+    if (!isJsonObject(message)) return;
+    const { id, method } = message;
+    if (typeof id !== 'string' && typeof id !== 'number') return;
+    const error = { code: ErrorCode.invalidRequest, message: `Invalid message: ${problem}` };
+    if (typeof method === 'string') return this.#reply(id, { error });
+    this.#questions.get(String(id))?.({ error });
   }
 
   async #initialize({ id, params }: Request, headers: Headers): Promise<void> {
@@ -150,6 +171,8 @@ export class ModernChannel implements Channel {
     this.#client = client;
     const end = await this.#run(id, 'server/discover', {}, headers);
     if (end === null) return;
+    // It may be another server by now.
+    if (end.type === 'replied' && 'error' in end.reply) this.#options.onDoubt();
     this.#end(id, end, (discovered) => {
       this.#capabilities = objectMember(discovered, 'capabilities') ?? {};
       const { server, clock, requestTimeoutMs: timeoutMs } = this.#options;
@@ -186,7 +209,12 @@ export class ModernChannel implements Channel {
     return {
       ...{ server, clock, maxCallMs, requestTimeoutMs, client: this.#client, doubt: onDoubt },
       params: (params, withTasks) => this.#params(params, withTasks),
-      headersOf: (method, params) => ({ ...headers, ...this.#parametersOf(method, params) }),
+      // A token can have been renewed since the call began.
+      headersOf: (method, params) => ({
+        ...headers,
+        ...(headers['authorization'] !== undefined && pick(this.#headers, 'authorization')),
+        ...this.#parametersOf(method, params),
+      }),
       knowHeadersOf: (tool) => this.#knowHeadersOf(tool, headers),
       relist: () => this.#relist(headers),
       notified: (method, params) => this.#tell(id, method, withoutReservedMeta(params)),
@@ -303,6 +331,25 @@ export class ModernChannel implements Channel {
   #write(message: JsonRpcMessage, about: Id | null): void {
     if (!this.#isOver) this.#listener.messages([message], lineOf(message), about);
   }
+}
+
+/** Some clients write absent params as `null`. */
+function withoutNull(message: JsonValue): JsonValue {
+  return isJsonObject(message) && message['params'] === null
+    ? without(message, ['params'])
+    : message;
+}
+
+function pick(headers: Headers, name: string): Headers {
+  const value = headers[name];
+  return value === undefined ? {} : { [name]: value };
+}
+
+/** What repeats parameters is written anew for each call. */
+function withoutParameters(headers: Headers): Headers {
+  const names = Object.keys(headers).filter((name) => name.startsWith('mcp-param-'));
+  if (names.length === 0) return headers;
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
 }
 
 function invalid(message: string): JsonRpcReply {

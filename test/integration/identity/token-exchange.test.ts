@@ -5,7 +5,9 @@ import type { Config, HttpUpstreamConfig } from '../../../src/config/schema.ts';
 import { systemClock, type Clock } from '../../../src/lib/clock.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { answersOf, greeter, reasonOf, text } from '../../fixtures/gateways/replica-testbed.ts';
+import { LegacyHttpClient } from '../../fixtures/clients/legacy-http.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { startModernServer } from '../../fixtures/servers/modern-server.ts';
 import {
   AuthorizationServer,
   bearer,
@@ -174,4 +176,20 @@ describe('without a token for the server', () => {
     }
     expect(issuer.exchanged).toEqual([token]);
   });
+});
+
+// Rule exchange-1.
+test('a modern server gets the exchanged token in the session of a legacy client, too', async () => {
+  const issuer = await AuthorizationServer.start();
+  const server = await startModernServer();
+  const gateway = await startTestGateway(server.url, configOf(issuer));
+  stopAfterTest(() => gateway.close());
+  const token = await issuer.token('ada');
+  const client = await LegacyHttpClient.open(gateway.url, { ...bearer(token).headers });
+  expect(await client.text('echo')).toBe('{}');
+  const sent = server.headers.filter((headers) => headers['mcp-method'] === 'tools/call');
+  expect(sent.map(({ authorization = '' }) => decodeJwt(authorization.slice(7)))).toMatchObject([
+    { sub: 'ada', aud: UPSTREAM },
+  ]);
+  expect(issuer.exchanged).toEqual([token]);
 });

@@ -368,3 +368,58 @@ test('a resource that the server does not tell of gets -32602', async () => {
   expect(field.last()).toMatchObject({ id: 5, error: { code: -32602 } });
   expect(field.sent.at(-1)?.isCancelled).toBe(true);
 });
+
+// Rule back-29: What a server would not take for a message gets an error, since its sender waits; absent params that are written as
+// `null` are absent.
+test('params that are no object get an error, and an answer that is none ends its question', async () => {
+  const field = await session();
+  await field.say({ id: 7, method: 'tools/list', params: null });
+  expect(field.request()).toMatchObject({ method: 'tools/list' });
+  await field.say({ id: 8, method: 'tools/list', params: [] });
+  expect(field.last()).toMatchObject({ id: 8, error: { code: -32600 } });
+  await field.say({ id: 9, method: 'acme/中', params: {} });
+  expect(field.last()).toMatchObject({ id: 9, error: { code: -32601 } });
+  await field.say(CALL);
+  await field.reply({ resultType: 'input_required', inputRequests: { a: form('A?') } });
+  await field.say({ id: field.last()['id'], result: null });
+  expect(field.last()).toMatchObject({ id: 1, result: { isError: true } });
+});
+
+// Rule back-23.
+test('an initialize that the server refuses makes the era doubtful', async () => {
+  const field = await session();
+  await field.say({ id: 2, method: 'initialize', params: { protocolVersion: '2025-11-25' } });
+  await field.fail({ code: -32601, message: 'Method not found' });
+  expect(field.doubts()).toBe(1);
+});
+
+// Rule back-13.
+test('a round is sent again with the token that the answer came with', async () => {
+  const field = await session();
+  await field.say(CALL, { authorization: 'old', 'x-tenant': 'a' });
+  await field.reply({ resultType: 'input_required', inputRequests: { a: form('A?') } });
+  const answer = { id: field.last()['id'], result: { action: 'decline' } };
+  await field.say(answer, { authorization: 'new', 'mcp-param-x': 'y' });
+  expect(field.request().headers).toEqual({ authorization: 'new', 'x-tenant': 'a' });
+});
+
+// Rule back-24.
+test('a subscription that fails while nothing listens leaves the earlier ones to be listened for again', async () => {
+  const field = await session();
+  const subscribe = (id: number, uri: string) =>
+    field.say({ id, method: 'resources/subscribe', params: { uri } });
+  const acknowledge = (...uris: string[]) =>
+    field.sent.at(-1)!.listener.notified('notifications/subscriptions/acknowledged', {
+      notifications: { resourceSubscriptions: uris },
+    });
+  await subscribe(5, 'memo://a');
+  acknowledge('memo://a');
+  await field.settled();
+  await field.reply({});
+  await subscribe(6, 'memo://b');
+  acknowledge();
+  await field.settled();
+  expect(field.last()).toMatchObject({ id: 6, error: { code: -32602 } });
+  await field.wait(2_000);
+  expect(field.request().params['notifications']).toEqual({ resourceSubscriptions: ['memo://a'] });
+});
