@@ -125,7 +125,7 @@ const data = fc.letrec((tie) => ({
     { maxDepth: 3 },
     fc.constantFrom<unknown>(null, true, 0, 1, 'a', 'items'),
     fc.array(tie('value'), { maxLength: 3 }),
-    fc.dictionary(fc.constantFrom(...NAMES), tie('value'), { maxKeys: 3 }),
+    fc.dictionary(fc.constantFrom(...NAMES), tie('value'), { maxKeys: 3, noNullPrototype: true }),
   ),
 })).value;
 /** @param refused whether keywords that no schema keeps its meaning with are among them */
@@ -166,12 +166,13 @@ const schemas = fc.oneof(schemasOf(false), schemasOf(true));
 
 /** @returns whether it takes each of the values; `null` if it is no schema for this validator */
 function verdicts(ajv: { compile: Ajv['compile'] }, schema: object, values: readonly unknown[]) {
+  let validate;
   try {
-    const validate = ajv.compile(schema);
-    return values.map((value) => validate(value));
+    validate = ajv.compile(schema);
   } catch {
     return null;
   }
+  return values.map((value) => validate(value));
 }
 
 // Rule lists-9.
@@ -181,6 +182,9 @@ test.each([
 ])('a schema of %s that loses its name takes the same values as before', ($schema, Older) => {
   const options = { strict: false, logger: false, addUsedSchema: false } as const;
   const [older, newest] = [new Older(options), new Ajv2020(options)];
+  // Ajv 8 tracks what is evaluated for `unevaluated*` alone, which no schema here has; the code that it generates for
+  // that throws a ReferenceError at, for one, {"anyOf": [{"if": {}, "then": {"additionalProperties": {}}, "not": {}}]}.
+  for (const ajv of [older, newest]) ajv.opts.unevaluated = false;
   let same = 0;
   fc.assert(
     fc.property(schemas, fc.array(data, { minLength: 1, maxLength: 5 }), (body, values) => {
