@@ -73,6 +73,17 @@ export interface PermittedChannel extends Channel {
   use(use: ChannelUse): void;
 }
 
+/** Returns a channel that takes none of them. */
+export function withoutPermit(channel: Channel): PermittedChannel {
+  return {
+    send: (line, headers) => channel.send(line, headers),
+    pause: () => channel.pause(),
+    resume: () => channel.resume(),
+    end: () => channel.end(),
+    use: () => {},
+  };
+}
+
 /** The server of a route, for clients that speak its revision. */
 export interface ChannelServer {
   readonly route: string;

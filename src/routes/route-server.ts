@@ -3,11 +3,12 @@
  * neither can change without it.
  */
 import type { RouteConfig, HttpUpstreamConfig } from '../config/schema.ts';
-import type {
-  Channel,
-  ChannelServer,
-  PermittedChannel,
-  SessionListener,
+import {
+  withoutPermit,
+  type Channel,
+  type ChannelServer,
+  type PermittedChannel,
+  type SessionListener,
 } from '../model/channel.ts';
 import type { ModernServer, ModernServers } from '../model/modern-server.ts';
 import type { Relay } from '../model/relay.ts';
@@ -172,15 +173,8 @@ function processChannels(
         );
       }
       const server = processes.serverOf(owner);
-      const channel = modernChannel(config, server, clock, listener, () => {});
       // The process has the permit, and serves all sessions of its caller.
-      return {
-        send: (line, headers) => channel.send(line, headers),
-        pause: () => channel.pause(),
-        resume: () => channel.resume(),
-        end: () => channel.end(),
-        use: () => {},
-      };
+      return withoutPermit(modernChannel(config, server, clock, listener, () => {}));
     },
   };
 }

@@ -8,9 +8,8 @@ import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './envelope.ts';
 import { KEY_ID, SECRET_BYTES, type KeySource, type SecretKey } from './key-ring.ts';
 
 /**
-/**
- * What is sealed: a session id of the server, one of the gateway itself, the path and query to which a client posts the messages of a session, what the client
- * of a dialect declared when it opened its session, or the key of a task.
+ * What is sealed: a session id of the server, one of the gateway itself, the path and query to which a client posts the
+ * messages of a session, what the client of a dialect declared when it opened its session, or the key of a task.
  */
 export type SessionMark = 'id' | 'own-id' | 'endpoint' | 'declared' | 'task';
 

@@ -3,6 +3,13 @@
  * is among them (subscriptions, "Notification Filter"); and the listener itself.
  */
 import { objectMember, type JsonObject, isJsonObject } from '../protocol/json.ts';
+import {
+  ACKNOWLEDGED,
+  changesIn,
+  CHANGING_LISTS as LISTS,
+  RESOURCE_UPDATED,
+  type Notification,
+} from '../protocol/changes.ts';
 import type { Waiter } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { Meta } from '../protocol/meta.ts';
@@ -22,9 +29,6 @@ export interface NotificationOffer {
   readonly resourcesListChanged: boolean;
   readonly resourceSubscriptions: boolean;
 }
-
-const LISTS = ['tools', 'prompts', 'resources'] as const;
-const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /**
  * Reads the filter of a request whose shape was checked. Drops duplicate URIs and unknown members.
@@ -115,19 +119,6 @@ export function admits(filter: NotificationFilter, method: string, params: JsonO
   );
 }
 
-/** Lists every notification that the filter admits, for a listener that may have missed some. */
-export function everythingIn(filter: NotificationFilter): Notification[] {
-  const lists = LISTS.filter((list) => filter[`${list}ListChanged`]).map((list) => ({
-    method: `notifications/${list}/list_changed`,
-    params: {},
-  }));
-  const updated = filter.resourceSubscriptions.map((uri) => ({
-    method: RESOURCE_UPDATED,
-    params: { uri },
-  }));
-  return [...lists, ...updated];
-}
-
 /** The URIs of filters, normalized once: each notification is compared with all of them. */
 const NORMALIZED = new WeakMap<readonly string[], readonly string[]>();
 
@@ -149,11 +140,6 @@ function isPartOf(part: string, whole: string): boolean {
 
 function normalize(uri: string): string {
   return URL.parse(uri)?.href ?? uri;
-}
-
-export interface Notification {
-  readonly method: string;
-  readonly params: JsonObject;
 }
 
 /** The number of notifications kept until the acknowledgement is sent. The oldest are dropped first. */
@@ -213,7 +199,7 @@ export class Listener {
   acknowledge(filter: NotificationFilter): void {
     if (this.#over || this.#acknowledged !== null) return;
     this.#acknowledged = filter;
-    this.#send('notifications/subscriptions/acknowledged', {
+    this.#send(ACKNOWLEDGED, {
       notifications: {
         ...filterObject(filter),
         ...(this.#taskIds.length === 0 ? {} : { taskIds: [...this.#taskIds] }),
@@ -241,7 +227,8 @@ export class Listener {
   /** Notifies the client of everything that it listens to, since notifications may have been missed. */
   catchUp(): void {
     if (this.#acknowledged === null) return;
-    for (const { method, params } of everythingIn(this.#acknowledged)) this.hear(method, params);
+    const missed = changesIn(filterObject(this.#acknowledged));
+    for (const { method, params } of missed) this.hear(method, params);
   }
 
   /**

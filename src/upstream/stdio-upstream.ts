@@ -4,7 +4,7 @@
  */
 import { UNBOUNDED } from './size-limits.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Channel, ChannelListener, PermittedChannel } from '../model/channel.ts';
+import { withoutPermit, type Channel, type ChannelListener } from '../model/channel.ts';
 import { randomId } from '../lib/crypto.ts';
 import type { ModernServer } from '../model/modern-server.ts';
 import type { JsonObject } from '../protocol/json.ts';
@@ -335,14 +335,4 @@ export class StdioUpstream implements LegacyServer {
     };
     return { output, options };
   }
-}
-
-function withoutPermit(channel: Channel): PermittedChannel {
-  return {
-    send: (line, headers) => channel.send(line, headers),
-    pause: () => channel.pause(),
-    resume: () => channel.resume(),
-    end: () => channel.end(),
-    use: () => {},
-  };
 }

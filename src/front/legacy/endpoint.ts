@@ -5,7 +5,6 @@
 import { readAccept } from '../../edge/http/header-fields.ts';
 import { refusalBody, type Refusal } from '../../edge/response-writer.ts';
 import type { Failure } from '../../model/request.ts';
-import type { ChannelServer } from '../../model/channel.ts';
 import { secondsOf } from '../../model/limited.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
 import { clientRequestId } from '../../protocol/ids.ts';
@@ -15,7 +14,7 @@ import { isLegacyRevision } from '../../protocol/meta.ts';
 import { asLine, readClientMessage, type ClientMessage, type ClientRequest } from './envelope.ts';
 import type { Accepts, StreamResponse } from './event-stream.ts';
 import type { LegacySession } from './session.ts';
-import type { LegacySessions, SessionOwner } from './sessions.ts';
+import type { LegacySessions, SessionOpening } from './sessions.ts';
 
 /** A request for a session, without its HTTP. */
 export interface LegacyRequest {
@@ -33,11 +32,7 @@ export interface LegacyRequest {
 }
 
 /** Who opens a session, and where. */
-export interface Opening {
-  readonly server: ChannelServer;
-  readonly owner: SessionOwner;
-  /** Of the caller, for the server. */
-  readonly headers: Readonly<Record<string, string>>;
+export interface Opening extends SessionOpening {
   /** Why no session can be opened now; `null` if one can. */
   readonly refusal: OpeningRefusal | null;
   /** Called with the key of the session. @returns headers that name it */
@@ -62,21 +57,21 @@ const MAX_REQUESTS = 1_000;
  */
 export async function openSession(
   sessions: LegacySessions,
-  { server, owner, headers, refusal, headersOf }: Opening,
+  opening: Opening,
   initialize: { readonly json: string; readonly message: ClientRequest },
   response: StreamResponse,
 ): Promise<boolean> {
   const { json, message } = initialize;
-  if (refusal !== null) {
-    const { httpStatus, failure, retryAfterMs } = refusal;
+  if (opening.refusal !== null) {
+    const { httpStatus, failure, retryAfterMs } = opening.refusal;
     const wait = { 'retry-after': String(secondsOf(retryAfterMs)) };
     const refused = { httpStatus, id: clientRequestId(message.id), error: failure.error };
     refuseWith(response, { ...refused, mayHaveActed: 'no' }, wait);
     return false;
   }
-  const opened = await sessions.open({ server, owner, headers }, asLine(json), message, response);
+  const opened = await sessions.open(opening, asLine(json), message, response);
   const { line, key, httpStatus } = opened;
-  const named = key === null ? opened.headers : headersOf(key);
+  const named = key === null ? opened.headers : opening.headersOf(key);
   response.head(httpStatus, { ...named, 'content-type': 'application/json' });
   response.end(line);
   return key !== null;

@@ -66,7 +66,7 @@ interface Entry {
 
 /** One framework opens a session for each call, and some clients leave theirs behind. */
 const MAX_PER_PRINCIPAL = 16;
-/** Those with a modern server take no process and no session of it. */
+/** Of all callers. A session with a modern server over stdio takes no permit, and nothing else bounds those. */
 const MAX_SESSIONS = 10_000;
 /** A client that begins anew whenever something fails would keep the machine busy with starts. */
 const MAX_OPENINGS = { requests: 300, windowMs: 60_000 };

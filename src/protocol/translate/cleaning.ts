@@ -15,7 +15,7 @@ import { LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
 import { hasUserinfo } from '../web-url.ts';
 
 /** Legacy servers have neither result types nor rounds. */
-const OF_MODERN_RESULTS = ['resultType', 'inputRequests', 'requestState'];
+export const OF_MODERN_RESULTS = ['resultType', 'inputRequests', 'requestState'];
 
 /** Members whose objects have their own `_meta`. None of them holds free data of a tool or a user. */
 const WITH_META: ReadonlySet<string> = new Set([

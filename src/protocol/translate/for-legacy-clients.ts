@@ -19,7 +19,7 @@ import {
   MODERN_REVISION,
   type LegacyRevision,
 } from '../meta.ts';
-import { withoutReservedMeta, withoutReserved } from './cleaning.ts';
+import { OF_MODERN_RESULTS, withoutReservedMeta, withoutReserved } from './cleaning.ts';
 import { OPENAI_FORMS, TASKS } from './extensions.ts';
 
 /** What a legacy client says of itself in `initialize`. */
@@ -129,11 +129,11 @@ export function initializeResult(discovered: JsonObject, { revision }: LegacyCli
 }
 
 /** Members of modern results that older revisions do not have. */
-const OF_MODERN_RESULTS = ['resultType', 'ttlMs', 'cacheScope', 'requestState', 'inputRequests'];
+const NOT_IN_LEGACY_RESULTS = [...OF_MODERN_RESULTS, 'ttlMs', 'cacheScope'];
 
 /** Writes a complete result. */
 export function legacyResult(result: JsonObject): JsonObject {
-  return withoutReservedMeta(without(result, OF_MODERN_RESULTS));
+  return withoutReservedMeta(without(result, NOT_IN_LEGACY_RESULTS));
 }
 
 /** Tools whose `outputSchema` a legacy client could not take, by what lists have said of them to one caller. */

@@ -5,6 +5,7 @@ import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
 import { asUpstreamFailure, protocolError, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import { MessageReader } from '../http/readers.ts';
+import { modernPost } from '../modern/request-headers.ts';
 import {
   readListings,
   type Entry,
@@ -74,15 +75,7 @@ export class ModernSide {
     );
     const exchange = this.#http.send(
       {
-        method: 'POST',
-        headers: {
-          ...headers,
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': MODERN_REVISION,
-          'mcp-method': method,
-        },
-        body: JSON.stringify({ jsonrpc: '2.0', id, method, params: { ...params, _meta } }),
+        ...modernPost({ id, method, params: { ...params, _meta } }, headers),
         headersTimeoutMs: timeoutMs,
       },
       reader,

@@ -11,6 +11,7 @@ import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import { failureOfCall, failureOfRequest } from '../../model/upstream-failures.ts';
 import { isJsonObject, numberOf, objectMember, type JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { isTerminal } from '../../protocol/task.ts';
 import { TASKS } from '../../protocol/translate/extensions.ts';
 import {
   legacyError,
@@ -169,7 +170,7 @@ export class ModernCall {
       if (resultType === 'complete') return result;
       if (resultType === 'task' && this.#withTasks) return this.#taskResult(result);
       if (resultType !== 'input_required' || !this.#canAsk) {
-        throw this.#failed(`The server replied with a result of the type ${String(resultType)}`);
+        throw this.#failed(`The server replied with resultType ${String(resultType)}`);
       }
       retry = await this.#answered(result);
     }
@@ -180,7 +181,9 @@ export class ModernCall {
     const requests = isJsonObject(inputRequests) ? inputRequests : {};
     const hasState = typeof requestState === 'string';
     if (!hasState && Object.keys(requests).length === 0) {
-      throw this.#failed('The server asked for input, and did not say for which');
+      throw this.#failed(
+        'The server replied with input_required, without inputRequests or requestState',
+      );
     }
     const inputResponses = await this.#answersTo(requests);
     return {
@@ -251,15 +254,14 @@ export class ModernCall {
     const answered = new Set<string>();
     let task = created;
     for (;;) {
-      switch (String(task['status'])) {
+      const status = String(task['status']);
+      if (isTerminal(status)) this.#taskId = null;
+      switch (status) {
         case 'completed':
-          this.#taskId = null;
           return objectMember(task, 'result') ?? {};
         case 'failed':
-          this.#taskId = null;
           throw errorOf(readError(objectMember(task, 'error')));
         case 'cancelled':
-          this.#taskId = null;
           throw this.#failed('The server cancelled the task of this call');
         case 'input_required': {
           const asked = Object.entries(objectMember(task, 'inputRequests') ?? {});

@@ -5,6 +5,7 @@
 import { inBackground } from '../../lib/background.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { ModernServer, SentRequest } from '../../model/modern-server.ts';
+import { ACKNOWLEDGED, changesIn, CHANGING_LISTS } from '../../protocol/changes.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import { withoutReservedMeta } from '../../protocol/translate/cleaning.ts';
 
@@ -21,9 +22,6 @@ export interface ChangesOptions {
   readonly notified: (method: string, params: JsonObject) => void;
 }
 
-const LISTS = ['tools', 'prompts', 'resources'] as const;
-const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';
-const UPDATED = 'notifications/resources/updated';
 /** How soon a request that has ended is sent again, at first and at most, in ms. */
 const FIRST_PAUSE_MS = 1_000;
 const LAST_PAUSE_MS = 60_000;
@@ -107,8 +105,14 @@ export class ServerChanges {
 
   get #lists(): JsonObject {
     const { capabilities } = this.#options;
-    const told = LISTS.filter((list) => objectMember(capabilities, list)?.['listChanged'] === true);
+    const told = CHANGING_LISTS.filter(
+      (list) => objectMember(capabilities, list)?.['listChanged'] === true,
+    );
     return Object.fromEntries(told.map((list) => [`${list}ListChanged`, true]));
+  }
+
+  #filterOf(uris: ReadonlySet<string>): JsonObject {
+    return { ...this.#lists, ...(uris.size > 0 && { resourceSubscriptions: [...uris] }) };
   }
 
   #change(change: () => Promise<boolean>): Promise<boolean> {
@@ -126,10 +130,6 @@ export class ServerChanges {
     this.#again?.cancel();
     const { server, clock, params, headers, timeoutMs } = this.#options;
     const begun = Promise.withResolvers<boolean>();
-    const notifications = {
-      ...this.#lists,
-      ...(uris.size > 0 && { resourceSubscriptions: [...uris] }),
-    };
     const ended = () => {
       begun.resolve(false);
       if (this.#current !== listening) return;
@@ -139,7 +139,7 @@ export class ServerChanges {
     };
     const request = {
       method: 'subscriptions/listen',
-      params: params({ notifications }),
+      params: params({ notifications: this.#filterOf(uris) }),
       headers: headers(),
       timeoutMs: null,
     };
@@ -193,10 +193,9 @@ export class ServerChanges {
         const uris = this.#uris;
         const isListening = this.#current !== null || (await this.#listen(uris, false));
         if (!isListening) return false;
-        for (const list of Object.keys(this.#lists)) {
-          notified(`notifications/${list.replace('ListChanged', '')}/list_changed`, {});
+        for (const missed of changesIn(this.#filterOf(uris))) {
+          notified(missed.method, missed.params);
         }
-        for (const uri of uris) notified(UPDATED, { uri });
         return true;
       });
       inBackground(again);

@@ -95,11 +95,12 @@ export class ModernChannel implements Channel {
 
   async send(line: string, headers: Headers): Promise<void> {
     const message = readMessage(withoutNull(parseMessage(line)));
+    const plain = withoutParameters(headers);
     // A question that could not be asked is refused without headers.
-    if (Object.keys(headers).length > 0) this.#headers = withoutParameters(headers);
+    if (Object.keys(headers).length > 0) this.#headers = plain;
     switch (message.type) {
       case 'request':
-        return inBackground(this.#serve(message, withoutParameters(headers)));
+        return inBackground(this.#serve(message, plain));
       case 'notification':
         return this.#notified(message.method, message.params);
       case 'response':
@@ -281,7 +282,9 @@ export class ModernChannel implements Channel {
     if (typeof uri !== 'string') return invalid('"uri" must be a string');
     const isOn = method === 'resources/subscribe';
     const isDone = await (isOn ? this.#changes?.subscribe(uri) : this.#changes?.unsubscribe(uri));
-    return isDone === true ? { result: {} } : invalid('The server does not tell of this resource');
+    return isDone === true
+      ? { result: {} }
+      : invalid('The server does not send updates of this resource');
   }
 
   /** Asks the client in one of its requests. */
@@ -347,9 +350,8 @@ function pick(headers: Headers, name: string): Headers {
 
 /** What repeats parameters is written anew for each call. */
 function withoutParameters(headers: Headers): Headers {
-  const names = Object.keys(headers).filter((name) => name.startsWith('mcp-param-'));
-  if (names.length === 0) return headers;
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
+  const kept = Object.entries(headers).filter(([name]) => !name.startsWith('mcp-param-'));
+  return Object.fromEntries(kept);
 }
 
 function invalid(message: string): JsonRpcReply {

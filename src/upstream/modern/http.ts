@@ -12,7 +12,7 @@ import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { ResponseReader } from '../http/http-exchange.ts';
 import type { BodyForm, ResponseHead } from '../http/http-request.ts';
-import { standardHeaders } from './request-headers.ts';
+import { modernPost } from './request-headers.ts';
 
 /** Each response is one of its own, so that one id is as good as another. */
 const ID = 1;
@@ -32,14 +32,7 @@ export class ModernHttp implements ModernServer {
     const reader = new ReplyReader(method, listener, () => exchange.end());
     const exchange = this.#http.send(
       {
-        method: 'POST',
-        headers: {
-          ...headers,
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          ...standardHeaders(method, params),
-        },
-        body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
+        ...modernPost({ id: ID, method, params }, headers),
         headersTimeoutMs: 0,
         ...(timeoutMs !== null && { timeoutMs }),
       },

@@ -2,15 +2,9 @@
 import type { PermittedChannel } from '../../model/channel.ts';
 import type { ModernListener, ModernServerRequest } from '../../model/modern-server.ts';
 import type { Timer } from '../../lib/clock.ts';
+import { ACKNOWLEDGED, changesIn } from '../../protocol/changes.ts';
 import { objectMember, without, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { Meta } from '../../protocol/meta.ts';
-
-const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';
-const CHANGES = [
-  ['toolsListChanged', 'notifications/tools/list_changed'],
-  ['promptsListChanged', 'notifications/prompts/list_changed'],
-  ['resourcesListChanged', 'notifications/resources/list_changed'],
-] as const;
 
 export class ProcessRequest {
   readonly id: number;
@@ -72,13 +66,8 @@ export class ProcessRequest {
     if (!this.#hasGap) return;
     this.#hasGap = false;
     const _meta = { [Meta.subscriptionId]: this.id };
-    const filter = objectMember(params, 'notifications') ?? {};
-    for (const [member, change] of CHANGES) {
-      if (filter[member] === true) this.listener.notified(change, { _meta });
-    }
-    const { resourceSubscriptions: uris } = filter;
-    for (const uri of Array.isArray(uris) ? uris : []) {
-      this.listener.notified('notifications/resources/updated', { _meta, uri });
+    for (const change of changesIn(objectMember(params, 'notifications') ?? {})) {
+      this.listener.notified(change.method, { _meta, ...change.params });
     }
   }
 

@@ -58,7 +58,7 @@ export class ModernProcesses implements ModernServers {
     for (const each of [...this.#processes.values()]) each.retired();
   }
 
-  /** Ends all. Resolves when none is left. */
+  /** Ends all, and starts no more. Resolves when those that run have ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#processes.values()].map((each) => each.close()));

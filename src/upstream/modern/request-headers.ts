@@ -1,4 +1,4 @@
-/** The HTTP headers that repeat what a modern request says in its body (streamable-http, "Request Metadata"). */
+/** A modern request over HTTP: a POST with headers that repeat what its body says (streamable-http, "Request Metadata"). */
 import {
   isJsonObject,
   isJsonInteger,
@@ -22,14 +22,33 @@ const NAMED: ReadonlyMap<string, string> = new Map([
   ['tasks/cancel', 'taskId'],
 ]);
 
-/** Returns the headers of every request. */
-export function standardHeaders(method: string, params: JsonObject): Record<string, string> {
+interface ModernRequest {
+  readonly id: string | number;
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+/**
+ * Writes a request as a POST.
+ * @param headers of the caller, and those that repeat parameters
+ */
+export function modernPost(
+  { id, method, params }: ModernRequest,
+  headers: Readonly<Record<string, string>>,
+) {
   const name = params[NAMED.get(method) ?? ''];
   return {
-    'mcp-protocol-version': MODERN_REVISION,
-    'mcp-method': method,
-    ...(typeof name === 'string' && { 'mcp-name': encodeHeaderValue(name) }),
-  };
+    method: 'POST',
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': MODERN_REVISION,
+      'mcp-method': method,
+      ...(typeof name === 'string' && { 'mcp-name': encodeHeaderValue(name) }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
+  } as const;
 }
 
 /** Values that a header holds as they are: visible ASCII, with spaces and tabs within. */

@@ -5,7 +5,7 @@ import { decodeHeaderValue } from '../../../../src/edge/http/header-fields.ts';
 import {
   encodeHeaderValue,
   ParameterHeaders,
-  standardHeaders,
+  modernPost,
 } from '../../../../src/upstream/modern/request-headers.ts';
 
 // Rule back-11.
@@ -36,7 +36,7 @@ test.each([
   ['tasks/get', { taskId: 'd' }, 'd'],
   ['tools/list', { name: 'a' }, undefined],
 ])('%s names what it is about', (method, params, name) => {
-  const headers = standardHeaders(method, params);
+  const { headers } = modernPost({ id: 1, method, params }, {});
   expect([headers['mcp-method'], headers['mcp-name']]).toEqual([method, name]);
 });
 
