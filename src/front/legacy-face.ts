@@ -124,8 +124,8 @@ export function createLegacyFace(
   };
   // The server names its own URL in what it challenges a client with.
   const httpResponseTo = (response: ServerResponse) =>
-    new HttpResponse(response, (challenge) => {
-      route.resource?.answered(401, challenge);
+    new HttpResponse(response, (status, challenge) => {
+      route.resource?.answered(status, challenge);
       return route.resource?.challenge(challenge) ?? challenge;
     });
   const passed = () => {

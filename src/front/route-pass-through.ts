@@ -11,6 +11,7 @@ import type { HttpRoute } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import { callersOf } from './callers.ts';
 import { isInitialize, type LegacyFace } from './legacy-face.ts';
+import { NO_SESSION } from './legacy/endpoint.ts';
 import {
   callerHeadersOf,
   headerRules,
@@ -91,8 +92,14 @@ export function routePassThrough(
     sessions: sealingOf(route, httpRoutes, shared),
   });
   return async (request, reply, onServerRefused) => {
-    const isForFace = upstream.knownKind === 'modern' && servesLegacy && isInitialize(request);
-    if (isForFace || face.isOwn(request)) {
+    const { knownKind } = upstream;
+    const isForFace = knownKind === 'modern' && servesLegacy && isInitialize(request);
+    const isOwn = face.isOwn(request);
+    // Its session began with another server: the client begins one with this.
+    if (isOwn && knownKind !== null && knownKind !== 'modern') {
+      return refuse(reply.hijack().raw, 404, NO_SESSION);
+    }
+    if (isForFace || isOwn) {
       if (takesPlace(route, request, reply, shared)) await face.post(request, reply);
       return;
     }

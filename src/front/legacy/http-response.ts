@@ -6,10 +6,10 @@ import type { StreamResponse } from './event-stream.ts';
 
 export class HttpResponse implements StreamResponse {
   readonly #response: ServerResponse;
-  readonly #challenge: (challenge: string) => string;
+  readonly #challenge: (status: number, challenge: string) => string;
 
   /** @param challenge rewrites what the server challenges the client with */
-  constructor(response: ServerResponse, challenge: (challenge: string) => string) {
+  constructor(response: ServerResponse, challenge: (status: number, challenge: string) => string) {
     this.#response = response;
     this.#challenge = challenge;
   }
@@ -23,7 +23,7 @@ export class HttpResponse implements StreamResponse {
     const { 'www-authenticate': challenge, ...others } = headers;
     this.#response.writeHead(status, {
       ...others,
-      ...(challenge !== undefined && { 'www-authenticate': this.#challenge(challenge) }),
+      ...(challenge !== undefined && { 'www-authenticate': this.#challenge(status, challenge) }),
     });
     if (headers['content-type'] === 'text/event-stream') this.#response.flushHeaders();
   }

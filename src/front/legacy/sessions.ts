@@ -208,14 +208,18 @@ export class LegacySessions {
   }
 
   /**
-   * Ends the longest idle session of a principal that has too many.
-   * @throws UpstreamFailure if none is idle, or it opens them too fast
+   * Ends the longest idle session if there are too many of all, or of a principal.
+   * @throws UpstreamFailure if none is idle, or the principal opens them too fast
    */
   async #admit({ principal }: SessionOwner): Promise<void> {
-    if (this.#entries.size >= MAX_SESSIONS) throw TOO_MANY_IN_ALL;
-    if (principal === null) return;
-    const waitMs = await this.#openings.take(principal);
+    const waitMs = principal === null ? 0 : await this.#openings.take(principal);
     if (waitMs > 0) throw tooFast(waitMs);
+    if (this.#entries.size >= MAX_SESSIONS) {
+      const idle = [...this.#entries.values()].find(({ use }) => use === 'none');
+      if (idle === undefined) throw TOO_MANY_IN_ALL;
+      inBackground(this.#end(idle));
+    }
+    if (principal === null) return;
     const own = [...this.#entries.values()].filter((each) => each.owner.principal === principal);
     if (own.length < MAX_PER_PRINCIPAL) return;
     const victim = own.find(({ use }) => use === 'none') ?? own.find(({ use }) => use === 'stream');
@@ -283,7 +287,7 @@ const tooFast = (waitMs: number) =>
   );
 const TOO_MANY_IN_ALL = new UpstreamFailure(
   'upstream_busy',
-  `the gateway has ${MAX_SESSIONS} sessions of legacy clients`,
+  `the gateway has ${MAX_SESSIONS} sessions of legacy clients, all of them in use`,
   { mayHaveActed: false },
 );
 const TOO_MANY = new UpstreamFailure(

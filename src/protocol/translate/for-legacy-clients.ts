@@ -21,6 +21,7 @@ import {
 } from '../meta.ts';
 import { OF_MODERN_RESULTS, withoutReservedMeta, withoutReserved } from './cleaning.ts';
 import { OPENAI_FORMS, TASKS } from './extensions.ts';
+import { NAMED_SCHEMAS, NOT_SCHEMAS } from './header-annotations.ts';
 
 /** What a legacy client says of itself in `initialize`. */
 export interface LegacyClient {
@@ -181,8 +182,6 @@ function wrapped({ $schema, ...schema }: JsonObject): JsonObject {
 }
 
 const REFERENCES: ReadonlySet<string> = new Set(['$ref', '$dynamicRef', '$recursiveRef']);
-/** Keywords whose values are data. */
-const DATA: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples']);
 
 function moved<Value extends JsonValue>(value: Value): Value {
   if (Array.isArray(value)) return value.map(moved) as Value;
@@ -190,9 +189,15 @@ function moved<Value extends JsonValue>(value: Value): Value {
   const entries = Object.entries(value).map(([keyword, part]) => {
     const isReference = REFERENCES.has(keyword) && typeof part === 'string';
     if (isReference) return [keyword, part.replace(/^#(?=\/|$)/, '#/properties/result')] as const;
-    return [keyword, DATA.has(keyword) ? part : moved(part)] as const;
+    if (NAMED_SCHEMAS.has(keyword) && isJsonObject(part))
+      return [keyword, movedByName(part)] as const;
+    return [keyword, NOT_SCHEMAS.has(keyword) ? part : moved(part)] as const;
   });
   return Object.fromEntries(entries) as Value;
+}
+
+function movedByName(schemas: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(schemas).map(([name, part]) => [name, moved(part)]));
 }
 
 /** Writes an error. That of a capability which the client lacks is first said in words: its code is not known to the client. */

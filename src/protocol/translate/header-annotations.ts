@@ -16,9 +16,9 @@ const KEYWORD = 'x-mcp-header';
 const TOKEN = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
 /** Keywords whose values are data, not schemas. */
-const NOT_SCHEMAS: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples']);
+export const NOT_SCHEMAS: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples']);
 /** Keywords that map names to schemas. The names are not keywords. */
-const NAMED_SCHEMAS: ReadonlySet<string> = new Set([
+export const NAMED_SCHEMAS: ReadonlySet<string> = new Set([
   'properties',
   'patternProperties',
   '$defs',

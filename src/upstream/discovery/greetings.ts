@@ -64,7 +64,7 @@ export abstract class GreetedServer {
     this.options = options;
     this.clock = clock;
     this.http = new HttpClient(options, clock);
-    this.modern = new ModernHttp(this.http);
+    this.modern = new ModernHttp(this.http, () => void this.doubt());
     const { era, transport, gatewayInfo } = options;
     this.#modern = new ModernSide(this.http, { ...gatewayInfo });
     this.#configured = era === 'modern' ? era : transport === 'auto' ? null : transport;

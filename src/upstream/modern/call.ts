@@ -68,6 +68,8 @@ const MAX_QUESTIONS = 16;
 const FIRST_PAUSE_MS = 250;
 const LAST_PAUSE_MS = 5_000;
 const DEFAULT_POLL_MS = 1_000;
+/** How often the state of a task is asked for until there is a reply. */
+const MAX_POLLS = 5;
 
 type Ended =
   | { readonly type: 'replied'; readonly reply: JsonRpcReply }
@@ -231,7 +233,7 @@ export class ModernCall {
   async #ask(question: LegacyQuestion): Promise<JsonObject> {
     const waitMs = Math.min(ANSWER_WAIT_MS, this.#leftMs);
     const reply = await this.#session.ask(question, waitMs, this.#over);
-    if (reply === null) throw this.#failed('The question of the server was not answered in time');
+    if (reply === null) throw this.#late('The question of the server was not answered in time');
     // A modern client cannot answer with an error.
     if ('error' in reply) {
       throw this.#failed(`The client did not answer the question: ${reply.error.message}`);
@@ -279,21 +281,39 @@ export class ModernCall {
       const pollMs = numberOf(task['pollIntervalMs'] ?? null) ?? DEFAULT_POLL_MS;
       const waitMs = Math.min(Math.max(pollMs, FIRST_PAUSE_MS), 6 * LAST_PAUSE_MS, this.#leftMs);
       await sleep(clock, waitMs, this.#over);
-      task = await this.#replyTo('tasks/get', { taskId }, {});
+      task = await this.#taskNow(taskId);
+    }
+  }
+
+  /** Asks for the state of a task, which has no effects: one that breaks off is asked again. */
+  async #taskNow(taskId: string): Promise<JsonObject> {
+    for (let tries = 1; ; tries += 1) {
+      const ended = await this.#exchange('tasks/get', { taskId }, {});
+      const isBroken = ended.type === 'failed' && ended.failure.code !== 'unauthorized';
+      if (!isBroken || tries === MAX_POLLS) return resultOf(this.#replyIn(ended));
+      await this.#pause();
     }
   }
 
   async #replyTo(method: string, params: JsonObject, answers: JsonObject): Promise<JsonObject> {
-    const reply = await this.#send(method, params, answers);
-    if ('error' in reply) throw errorOf(reply.error);
-    return reply.result;
+    return resultOf(await this.#send(method, params, answers));
   }
 
   /** @throws CallOver if there is no reply, or the call is over */
   async #send(method: string, params: JsonObject, retry: JsonObject): Promise<JsonRpcReply> {
+    return this.#replyIn(await this.#exchange(method, params, retry));
+  }
+
+  #replyIn(ended: Ended): JsonRpcReply {
+    if (ended.type === 'failed') throw this.#lost(ended.failure);
+    return ended.reply;
+  }
+
+  /** @throws CallOver if the call is over */
+  async #exchange(method: string, params: JsonObject, retry: JsonObject): Promise<Ended> {
     const { server, clock } = this.#session;
     if (this.#over.aborted || clock.elapsed() >= this.#deadlineMs) {
-      throw this.#failed('The call took longer than the gateway allows');
+      throw this.#late('The call took longer than the gateway allows');
     }
     let leave = () => {};
     const ended = await new Promise<Ended | null>((resolve) => {
@@ -308,8 +328,8 @@ export class ModernCall {
     });
     this.#over.removeEventListener('abort', leave);
     this.#sent = null;
-    if (ended?.type === 'replied') return ended.reply;
-    throw ended === null ? this.#failed('The call was cancelled') : this.#lost(ended.failure);
+    if (ended === null) throw this.#failed('The call was cancelled');
+    return ended;
   }
 
   #requestOf(method: string, params: JsonObject, retry: JsonObject) {
@@ -359,9 +379,15 @@ export class ModernCall {
   }
 
   #failed(problem: string): CallOver {
-    return this.#failedAs(
-      callFailure('upstream_protocol_error', this.#rounds > 0 ? 'yes' : 'unknown', problem).error,
-    );
+    return this.#failedAs(callFailure('upstream_protocol_error', this.#effects, problem).error);
+  }
+
+  #late(problem: string): CallOver {
+    return this.#failedAs(callFailure('upstream_timeout', this.#effects, problem).error);
+  }
+
+  get #effects(): 'yes' | 'unknown' {
+    return this.#rounds > 0 || this.#taskId !== null ? 'yes' : 'unknown';
   }
 
   /** A tool fails in its result, so that a model reads why (2025-11-25 tools, "Error Handling"). */
@@ -376,6 +402,11 @@ const NOBODY = { notified: () => {}, replied: () => {}, failed: () => {} };
 
 function errorOf(error: JsonRpcErrorObject): CallOver {
   return new CallOver({ type: 'replied', reply: { error } });
+}
+
+function resultOf(reply: JsonRpcReply): JsonObject {
+  if ('error' in reply) throw errorOf(reply.error);
+  return reply.result;
 }
 
 function readError(error: JsonObject | undefined): JsonRpcErrorObject {

@@ -1,6 +1,6 @@
 /** A modern server over HTTP: a POST for each request, whose response is one reply, or a stream of events up to it (streamable-http). */
 import type { JsonValue } from '../../protocol/json.ts';
-import { readMessage } from '../../protocol/json-rpc.ts';
+import { ErrorCode, isModernError, readMessage } from '../../protocol/json-rpc.ts';
 import type {
   ModernListener,
   ModernServer,
@@ -20,16 +20,29 @@ const ID = 1;
 export class ModernHttp implements ModernServer {
   readonly hasHeaders = true;
   readonly #http: HttpClient;
+  readonly #onDoubt: () => void;
 
-  constructor(http: HttpClient) {
+  /** @param onDoubt called when the server replies as one of 2026-07-28 does not */
+  constructor(http: HttpClient, onDoubt: () => void) {
     this.#http = http;
+    this.#onDoubt = onDoubt;
   }
 
   send(
     { method, params, headers, timeoutMs }: ModernServerRequest,
     listener: ModernListener,
   ): SentRequest {
-    const reader = new ReplyReader(method, listener, () => exchange.end());
+    const told: ModernListener = {
+      ...listener,
+      failed: (failure) => {
+        if (isForeign(failure)) this.#onDoubt();
+        const { rpcError } = failure.details;
+        // An error can come with a status; that of refused credentials says more than the error.
+        if (failure.code === 'unauthorized' || rpcError === undefined) listener.failed(failure);
+        else listener.replied({ error: rpcError });
+      },
+    };
+    const reader = new ReplyReader(method, told, () => exchange.end());
     const exchange = this.#http.send(
       {
         ...modernPost({ id: ID, method, params }, headers),
@@ -92,9 +105,16 @@ class ReplyReader implements ResponseReader {
   failed(failure: UpstreamFailure): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const { code, details } = failure;
-    // An error can come with a status; that of refused credentials says more than the error.
-    if (code === 'unauthorized' || details.rpcError === undefined) this.#listener.failed(failure);
-    else this.#listener.replied({ error: details.rpcError });
+    this.#listener.failed(failure);
   }
+}
+
+/** Errors that say of a request what is wrong with it, in any revision. */
+const OF_REQUESTS: readonly number[] = [ErrorCode.methodNotFound, ErrorCode.invalidParams];
+
+/** A legacy server misses a session, or refuses the version, with a status and no error of 2026-07-28. */
+function isForeign({ details: { httpStatus, rpcError } }: UpstreamFailure): boolean {
+  const isRefused = httpStatus === 400 || httpStatus === 404 || httpStatus === 405;
+  if (!isRefused || rpcError === undefined) return isRefused;
+  return !isModernError(rpcError.code) && !OF_REQUESTS.includes(rpcError.code);
 }

@@ -1,5 +1,6 @@
 /** Servers that support both protocol versions, and servers that change their era while the gateway runs. */
 import { describe, expect, test } from 'vitest';
+import { LegacyHttpClient } from '../../fixtures/clients/legacy-http.ts';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
 import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
@@ -140,4 +141,19 @@ describe.each<[ServerEra, ServerEra, string]>([
     const isOther = (before === 'modern') !== (kind === 'modern');
     expect(detected()).toHaveLength(changes + (isOther ? 1 : 0));
   });
+});
+
+// Rule back-23.
+test('a session of a legacy client ends where its server speaks a legacy revision by now', async () => {
+  const clock = new ManualClock();
+  const { server, gateway } = await stage('modern', { clock });
+  const client = await LegacyHttpClient.open(gateway.url);
+  expect(await client.text('where')).toBe('modern');
+  server.change('legacy');
+  clock.advance(1_000);
+  const { body } = await client.call('where');
+  expect(body.error.message).toBe('Bad Request: Server not initialized');
+  expect((await client.call('where')).status).toBe(404);
+  const next = await LegacyHttpClient.open(gateway.url);
+  expect(await next.text('where')).toBe('legacy');
 });

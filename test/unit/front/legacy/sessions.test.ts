@@ -25,27 +25,45 @@ function instantServer(): ChannelServer {
   };
 }
 
-// Rule face-29: A principal can open 300 sessions within a minute. More get an error that says when the next one is allowed: a
-// client that begins anew whenever something fails would keep the machine busy with starts.
-test('a principal that opens sessions too fast gets an error, and others do not', async () => {
+function stage() {
   const clock = new ManualClock();
   const log = new RecordedLog();
   const budget = new ByteBudget(() => 1_000_000);
   const sessions = new LegacySessions({ clock, log, budget, keepAliveMs: () => 15_000 });
   const server = instantServer();
   const message = readInitialize(parseMessage(JSON.stringify(initializeOf())))!;
-  const open = (principal: string) =>
+  const open = (principal: string | null) =>
     sessions.open(
-      { server, owner: { principal, principalKey: principal }, headers: {} },
+      { server, owner: { principal, principalKey: principal ?? '' }, headers: {} },
       '{}',
       message,
       { isOpen: true },
     );
+  return { sessions, log, open };
+}
+
+// Rule face-29: A principal can open 300 sessions within a minute. More get an error that says when the next one is allowed: a
+// client that begins anew whenever something fails would keep the machine busy with starts.
+test('a principal that opens sessions too fast gets an error, and others do not', async () => {
+  const { sessions, log, open } = stage();
   for (let i = 0; i < 300; i += 1) expect((await open('ada')).key).not.toBeNull();
   const { key, line } = await open('ada');
   expect(key).toBeNull();
   expect(JSON.parse(line).error.message).toMatch(/300 sessions within a minute.*allowed in \d+ s/);
   expect((await open('eve')).key).not.toBeNull();
   expect(log.named('legacy_session.refused')).toHaveLength(1);
+  await sessions.close();
+});
+
+// Rule face-31: A process has 10,000 sessions of legacy clients at most. The one that is idle for longest ends for another.
+test('where a process has all the sessions that it can have, the longest idle one ends', async () => {
+  const { sessions, open } = stage();
+  const first = await open(null);
+  const second = await open(null);
+  for (let i = 2; i < 10_000; i += 1) await open(null);
+  const found = ({ key }: { key: string | null }) => sessions.find(key ?? '', 'default') !== null;
+  expect([found(first), found(second)]).toEqual([true, true]);
+  expect((await open(null)).key).not.toBeNull();
+  expect([found(first), found(second)]).toEqual([false, true]);
   await sessions.close();
 });

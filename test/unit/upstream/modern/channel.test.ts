@@ -188,7 +188,7 @@ test('a client that answers with an error ends its call', async () => {
   expect(JSON.stringify(rest)).toContain('no screen');
 });
 
-// Rule back-19: A question waits for its answer for ten minutes.
+// Rule back-19: A question waits for its answer for ten minutes. Then its request fails as one that took too long.
 test('a question without an answer ends its call after ten minutes', async () => {
   const field = await session();
   await field.say({ ...CALL, method: 'prompts/get' });
@@ -213,6 +213,18 @@ test('the pauses between rounds without a question grow from 250 ms to 5 s', asy
     await field.wait(1);
     expect(field.request().params['requestState']).toBe('s');
   }
+});
+
+// Rule back-19.
+test('a request whose question is not answered in time fails as one that took too long', async () => {
+  const field = await session();
+  await field.say({ id: 1, method: 'prompts/get', params: { name: 'prompt' } });
+  await field.reply({ resultType: 'input_required', inputRequests: { a: form('A?') } });
+  await field.wait(600_000);
+  expect(field.last()).toMatchObject({
+    id: 1,
+    error: { code: -32603, data: { reason: 'upstream_timeout', mayHaveActed: 'yes' } },
+  });
 });
 
 // Rule back-20: A form of OpenAI's extension is asked as the extension has it, with the schema as the server sent it.
@@ -245,7 +257,7 @@ test('a rich form is asked with openai/elicitation/create', async () => {
 });
 
 // Rule back-21: A tool that needs a client which knows tasks gets one: the gateway declares them, polls, asks what the task asks and
-// returns its result. A cancellation cancels the task.
+// returns its result. A state whose response breaks off is asked for again. A cancellation cancels the task.
 test('a call that needs tasks is made with them, and its client gets the result', async () => {
   const field = await session();
   await field.say(CALL);
@@ -274,6 +286,30 @@ test('a call that needs tasks is made with them, and its client gets the result'
   await field.wait(2_000);
   await field.reply({ status: 'completed', result: { content: [] }, ...task });
   expect(field.last()).toEqual({ jsonrpc: '2.0', id: 1, result: { content: [] } });
+});
+
+// Rule back-21.
+test('the state of a task is asked for again where the response broke off, five times at most', async () => {
+  const field = await session();
+  await field.say(CALL);
+  const requiredCapabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
+  await field.fail({ code: -32021, message: 'tasks', data: { requiredCapabilities } });
+  await field.reply({ resultType: 'task', status: 'working', taskId: 't-1' });
+  const broken = new UpstreamFailure('upstream_unavailable', 'cut', { mayHaveActed: true });
+  const breaks = async (times: number) => {
+    for (let i = 0; i < times; i += 1) {
+      expect(field.request().method).toBe('tasks/get');
+      await field.fail(broken);
+      await field.wait(5_000);
+    }
+  };
+  await field.wait(1_000);
+  await breaks(4);
+  await field.reply({ status: 'working', taskId: 't-1' });
+  await field.wait(1_000);
+  await breaks(5);
+  expect(field.last()).toMatchObject({ id: 1, result: { isError: true } });
+  expect(field.request().method).toBe('tasks/cancel');
 });
 
 test('a task is cancelled with the call of its client', async () => {
@@ -314,7 +350,8 @@ test('what no server of 2026-07-28 has is refused, and what a vendor has is sent
   expect(field.last()).toMatchObject({ error: { code: -32000, message: 'as sent', data: [1] } });
 });
 
-// Rule back-23: A server that does not speak 2026-07-28 any more is asked again what it speaks.
+// Rule back-23: A server that does not speak 2026-07-28 any more is asked again what it speaks, and a legacy client begins a
+// session with what it is by now.
 test('an unsupported version makes the era doubtful', async () => {
   const field = await session();
   await field.say(CALL);
