@@ -6,7 +6,6 @@
  * The comment stands above one test, the home of the rule. Other tests that hold the rule refer to it with
  * `// Rule forms-3.` or `// Rules forms-3, urls-1.`
  */
-import { basename } from 'node:path';
 
 export interface TestFile {
   /** Relative to the root of the repository, with slashes. */
@@ -20,8 +19,8 @@ export interface Rule {
   readonly text: string;
   /** The section of the specification that says so; `null` if the gateway sets the rule. */
   readonly specification: string | null;
-  /** Paths of the test files that hold the rule; that of its home comes first. */
-  readonly files: readonly string[];
+  /** The file of the test that has the text above it. */
+  readonly home: string;
 }
 
 const KEY = /[a-z]+(?:-[a-z]+)*-\d+/;
@@ -41,52 +40,40 @@ const WIDTH = 118;
 export function readRules(files: readonly TestFile[]): Rule[] {
   const comments = files.flatMap(({ path, text }) => commentsIn(path, text));
   const problems: string[] = [];
-  const homes = new Map<string, { path: string; text: string; specification: string | null }>();
-  const holders = new Map<string, Set<string>>();
+  const rules = new Map<string, Rule>();
+  const references = new Set<string>();
   for (const { path, line, text, isAboveTest } of comments) {
     const where = `${path}:${line}`;
     if (!isAboveTest) problems.push(`${where}: expected a test below the rule comment`);
     const [, key, specification = null, rule] = HOME.exec(text) ?? [];
-    const [, references] = REFERENCE.exec(text) ?? [];
+    const [, others] = REFERENCE.exec(text) ?? [];
     if (key !== undefined && rule !== undefined) {
-      if (homes.has(key)) problems.push(`${where}: duplicate rule ${key}`);
-      homes.set(key, { path, text: rule, specification });
-    } else if (references !== undefined) {
-      for (const other of references.split(', ')) {
-        holders.set(other, (holders.get(other) ?? new Set()).add(path));
-      }
+      if (rules.has(key)) problems.push(`${where}: duplicate rule ${key}`);
+      rules.set(key, { key, text: rule, specification, home: path });
+    } else if (others !== undefined) {
+      for (const other of others.split(', ')) references.add(other);
     } else {
       problems.push(`${where}: malformed rule comment: ${text}`);
     }
   }
-  for (const key of holders.keys()) {
-    if (!homes.has(key)) problems.push(`rule ${key} has no text: expected "// Rule ${key}: ..."`);
+  for (const key of references) {
+    if (!rules.has(key)) problems.push(`rule ${key} has no text: expected "// Rule ${key}: ..."`);
   }
   if (problems.length > 0) throw new Error(problems.join('\n'));
-  return [...homes].map(([key, { path, text, specification }]) => ({
-    key,
-    text,
-    specification,
-    files: [...new Set([path, ...[...(holders.get(key) ?? [])].toSorted()])],
-  }));
+  return [...rules.values()];
 }
 
 /**
  * Lists the rules on a page, below the marker of each section (`<!-- rules forms -->`). What a list holds already is
- * replaced.
+ * replaced. The number of a rule is a link to its home.
  */
 export function withRules(page: string, rules: readonly Rule[]): string {
-  const onPage = sectionsOf(page).flatMap((section) => rulesOf(section, rules));
-  const links = linksFor([...new Set(onPage.flatMap(({ files }) => files))].toSorted());
   const listed = page.replace(
     /(<!-- rules ([a-z-]+) -->\n)[^]*?(?=\n## |$(?![^]))/g,
     (_, marker: string, section: string) =>
-      `${marker}\n${rulesOf(section, rules)
-        .map((rule) => itemOf(rule, links))
-        .join('\n')}\n`,
+      `${marker}\n${rulesOf(section, rules).map(itemOf).join('\n')}\n`,
   );
-  const definitions = [...links].map(([path, name]) => `[${name}]: ../../${path}`);
-  return `${listed.trimEnd()}\n\n${definitions.join('\n')}\n`;
+  return `${listed.trimEnd()}\n`;
 }
 
 /** The names of the sections that a page lists. */
@@ -106,26 +93,9 @@ function rulesOf(section: string, rules: readonly Rule[]): Rule[] {
     .toSorted((one, other) => number(one) - number(other));
 }
 
-function itemOf(
-  { key, text, specification, files }: Rule,
-  links: ReadonlyMap<string, string>,
-): string {
+function itemOf({ key, text, specification, home }: Rule): string {
   const source = specification === null ? '' : ` _(${specification})_`;
-  const tests = files.map((path) => `[${links.get(path)}]`).join(' ');
-  return wrapped(`- **${key}** ${text}${source} ${tests}`);
-}
-
-/** Names for the links to test files: that of the file, and its folder if two files have the same name. */
-function linksFor(paths: readonly string[]): Map<string, string> {
-  const nameOf = (path: string) => basename(path, '.test.ts');
-  const count = (name: string) => paths.filter((path) => nameOf(path) === name).length;
-  return new Map(
-    paths.map((path) => {
-      const name = nameOf(path);
-      const folder = path.replace(/^test\//, '').replace(/\.test\.ts$/, '');
-      return [path, count(name) > 1 ? folder : name];
-    }),
-  );
+  return wrapped(`- **[${key}](../../${home})** ${text}${source}`);
 }
 
 function wrapped(item: string): string {

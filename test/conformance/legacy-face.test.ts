@@ -12,7 +12,8 @@ const SERVER = fileURLToPath(
 
 const ASKING = { transport: 'streamable-http', asks: 'related', ids: 'string' } as const;
 
-// Rule face-26: What 2025-11-25 requires of a server over Streamable HTTP, the gateway does in front of one over stdio.
+// Rule face-26: The gateway meets all requirements of 2025-11-25 for a server, in front of modern servers and of
+// servers over stdio.
 test('all that 2025-11-25 requires of a server is done in front of one over stdio', async () => {
   const upstream = { command: process.execPath, args: [SERVER, '--transport', 'stdio'] };
   const gateway = await GatewayProcess.start({ upstream: '', relay: false, route: { upstream } });
@@ -20,7 +21,7 @@ test('all that 2025-11-25 requires of a server is done in front of one over stdi
   await expectAll(gateway.url);
 });
 
-// Rule back-28: What 2025-11-25 requires of a server, the gateway does in front of one that speaks 2026-07-28 alone.
+// Rule face-26.
 test('all that 2025-11-25 requires of a server is done in front of a modern server', async () => {
   const legacy = await startLegacyConformance(ASKING);
   stopAfterTest(legacy.stop);

@@ -30,7 +30,6 @@ async function front(route: object = {}) {
   return { gateway, running };
 }
 
-// Rule face-27: Of a session that is over, nothing is left in the gateway: no process, no open file.
 test('of 200 sessions at once nothing is left', { tags: ['long'], timeout: 300_000 }, async () => {
   const { gateway, running } = await front();
   const before = await gateway.openFiles();
@@ -77,7 +76,6 @@ test('the session of a server process that was killed is over', async () => {
   expect(await running()).toEqual([]);
 });
 
-// Rule face-27.
 test('no process of a server outlives a gateway that was killed', async () => {
   const { gateway, running } = await front();
   await LegacyHttpClient.open(gateway.url);

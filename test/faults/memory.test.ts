@@ -148,7 +148,7 @@ describe('ten at once', { tags: ['linux'], timeout: 60_000 }, () => {
     },
   );
 
-  // Rule validation-7.
+  // Rule validation-6.
   test.each(SHAPES)('calls whose arguments have millions of %s', async (_what, value) => {
     const params = { name: 'hostile', arguments: {} };
     const body = JSON.stringify(modernBody('tools/call', params));

@@ -45,9 +45,8 @@ async function asking() {
   return server;
 }
 
-// Rule admission-7: A process that uses more than `limits.maxMemoryPercent` of its memory takes no more calls than it had
-// then, and fewer the more it uses, but always one. Further requests get error -32603 with `data.reason` `overloaded` and
-// `data.retryAfterMs`; retries are served, and no call is lost. It recovers by itself.
+// Rule admission-7: A process beyond `limits.maxMemoryPercent` takes fewer calls, but always one. Others get -32603
+// with `data.reason` `overloaded`. Retries are served.
 test(
   'a flood of calls that ask does not end the process, and none of them is lost',
   { tags: ['long'], timeout: 180_000 },

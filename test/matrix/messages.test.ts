@@ -131,10 +131,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
   // has cancelled it: the server gets `notifications/cancelled` with the id of the request upstream, and 2 seconds to
   // react before its stream is cut. That holds for lists and completions, too; their stream is closed at once. What
   // the server still sends is dropped.
-  // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A
-  // client that closes its connection before its response is complete has cancelled the request: the call is
-  // cancelled upstream, and everything that it held is freed. It also holds while a session is being opened
-  // for the call.
+  // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A client
+  // that closes its connection before the response is complete cancels the call. One that closes after it cancels
+  // nothing.
   // Rule leaving-1 (streamable-http, "Cancellation"): Closing a request that waits cancels the call: the
   // server gets `notifications/cancelled` with the id of its request, and open questions are closed out.
   test('a client that leaves cancels the call at the server', async () => {

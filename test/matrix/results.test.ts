@@ -109,9 +109,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     });
   });
 
-  // Rule envelope-3 (basic/index, "`_meta`"): Trace context (`traceparent`, `tracestate`, `baggage`) and
-  // vendors' members of `_meta` go upstream; members with a prefix that MCP reserves do not, so that a client
-  // cannot put a call into a legacy task. The progress token is replaced by our own.
+  // Rule envelope-3 (basic/index, "`_meta`"): Trace context and vendors' members of `_meta` go upstream, other
+  // members that MCP reserves do not. The gateway replaces the progress token.
   // Rule requests-3.
   test('a call carries arguments, trace context and vendor members, and nothing of the modern envelope', async () => {
     const trace = {

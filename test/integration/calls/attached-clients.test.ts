@@ -57,9 +57,8 @@ describe('the attached client', () => {
     expect(legacy.methods()).toContain('logging/setLevel');
   });
 
-  // Rule responses-1 (streamable-http, "Sending Messages" 6): The response is JSON if its outcome comes within
-  // 5 s and no notification comes before; it becomes an event stream with the first notification
-  // for this client, or after that time.
+  // Rule responses-1 (streamable-http, "Sending Messages" 6): The response is JSON if the outcome comes within 5 s
+  // and before any notification, otherwise an event stream.
   test('that asked for neither gets one JSON object', async () => {
     const { url } = await legacyGateway({
       tools: {
@@ -82,9 +81,8 @@ describe('the attached client', () => {
     expect(text(done)).toBe('done');
   });
 
-  // Rule responses-3 (streamable-http, "Receiving Messages"): Event streams are sent with `Cache-Control:
-  // no-cache, no-transform` and `X-Accel-Buffering: no`, and a silent one gets a comment every
-  // `edge.keepAlive` (15 s).
+  // Rule responses-3 (streamable-http, "Receiving Messages"): Event streams have `Cache-Control: no-cache,
+  // no-transform` and `X-Accel-Buffering: no`, and a comment every `edge.keepAlive` (15 s).
   // Rule responses-1.
   test('gets a stream with keep-alive comments when the outcome takes its time', async () => {
     const clock = new ManualClock();

@@ -20,11 +20,9 @@ async function sentFor(field: Ground, headers: Record<string, string>) {
 }
 
 describe('headers of the caller', () => {
-  // Rule envelope-5 (streamable-http, "Server Behavior for Custom Headers"): Of the headers of a translated
-  // request, `Authorization`, `traceparent`, `tracestate` and every `Mcp-Param-*` go along, unchanged, with
-  // every message upstream that it causes; no other header of the client does (cookies, `X-Forwarded-*`,
-  // `Proxy-*`, `Last-Event-ID`) unless `upstream.forwardHeaders` names it, nor does the gateway add `X-Forwarded-*`
-  // there.
+  // Rule envelope-5 (streamable-http, "Server Behavior for Custom Headers"): Of the client's headers, only
+  // `Authorization`, `traceparent`, `tracestate`, `Mcp-Param-*` and those of `upstream.forwardHeaders` go upstream.
+  // They are never logged or stored.
   // Rule wire-8.
   test('that are the call’s own go with every message that it causes', async () => {
     const field = await ground();
@@ -44,9 +42,7 @@ describe('headers of the caller', () => {
     }
   });
 
-  // Rule envelope-9: The headers that `upstream.forwardHeaders` names go upstream with each message that a translated
-  // request causes, as credentials do: a retry sends those of the retry, also when another replica serves it. None of
-  // them is logged or kept in the store.
+  // Rule envelope-5.
   test('that the operator names go with every message that it causes', async () => {
     const field = await ground({ upstream: { forwardHeaders: ['x-api-key', 'x-tenant'] } });
     const own = { 'x-api-key': 'key of ada', 'x-tenant': 'a' };
@@ -60,9 +56,8 @@ describe('headers of the caller', () => {
     expect(JSON.stringify(field.gateway.log.lines)).not.toContain('key of ada');
   });
 
-  // Rule envelope-7 (authorization, "Token Handling"): With `upstream.authorization: strip` the client's
-  // `Authorization` stays here. `upstream.headers` are set on every request to the MCP endpoint (and to the
-  // message paths that an HTTP+SSE server announces), never on other paths, and win over the client's.
+  // Rule envelope-7 (authorization, "Token Handling"): With `upstream.authorization: strip`, `Authorization` does not
+  // go upstream. `upstream.headers` win over the client's, and go to the MCP endpoint and message paths only.
   // Rule wire-8.
   test('that are credentials stay here where the operator strips them', async () => {
     const field = await ground({ upstream: { authorization: 'strip' } });
@@ -86,11 +81,8 @@ describe('headers of the caller', () => {
 });
 
 describe('where a proxy in front names the caller', () => {
-  // Rule callers-5 (streamable-http, "Security & Endpoint" 3): With `identity.source: header`, a POST on a route's
-  // path without that header gets 401 (-32600), legacy or modern, whatever else is wrong with it. So does everything
-  // that would be passed through, with any method and on any path, except GET, HEAD and OPTIONS below
-  // `/.well-known/`. The challenge has the scheme `Trusted-Proxy`, which no client knows, since none can log in here
-  // (RFC 9110, section 15.5.2). The header does not go upstream with translated requests.
+  // Rule callers-5 (streamable-http, "Security & Endpoint" 3): With `identity.source: header`, a request without that
+  // header gets 401 on every path. GET, HEAD and OPTIONS below `/.well-known/` pass.
   test.each<[string, string | Buffer]>([
     ['a sound call', rawCall()],
     ['a body that is no JSON', rawCall({ body: '{' })],
@@ -139,8 +131,8 @@ describe('where a proxy in front names the caller', () => {
   });
 });
 
-// Rule callers-9: With `identity.source: header` and `edge.trustedProxies`, only these proxies name callers. The header of
-// any other peer gets 401, and the log says why.
+// Rule callers-9: With `identity.source: header` and `edge.trustedProxies`, only these proxies name callers. The
+// header of any other peer gets 401.
 test('only a trusted proxy names callers, where some are listed', async () => {
   const headers = { 'x-user': 'ada' };
   for (const [proxy, status] of [
@@ -155,8 +147,8 @@ test('only a trusted proxy names callers, where some are listed', async () => {
   }
 });
 
-// Rule passthrough-5 (authorization, "Error Handling"): A `WWW-Authenticate` challenge of the server reaches
-// the client word for word, of a modern call with the status 401 or 403.
+// Rule passthrough-5 (authorization, "Error Handling"): A `WWW-Authenticate` challenge of the server reaches the
+// client word for word, with the status 401 or 403.
 // Rule failures-1.
 test('a server that refuses the caller’s credentials says so to the caller, word for word', async () => {
   const challenge =
@@ -171,9 +163,8 @@ test('a server that refuses the caller’s credentials says so to the caller, wo
   expect((await send(field.url, 'server/discover')).status, 'others go on').toBe(200);
 });
 
-// Rule responses-10: A refusal of credentials (401, 403) after the response has become an event stream has its challenge in
-// `error.data.wwwAuthenticate`, with the parameters by which a client logs in: `realm`, `error`, `scope`, `resource_metadata`.
-// The words of the server are left out, which can repeat a token.
+// Rule responses-10: A refusal of credentials on an event stream has its challenge in `error.data.wwwAuthenticate`:
+// `realm`, `error`, `scope` and `resource_metadata`.
 test('a challenge that comes after the response has begun is in the error', async () => {
   const challenge =
     'Bearer realm="mcp", error="insufficient_scope", scope="files:read", error_description="got Bearer ada-secret-token", resource_metadata="https://mcp.example/x"';
@@ -191,9 +182,8 @@ test('a challenge that comes after the response has begun is in the error', asyn
   expect(JSON.stringify(response)).not.toContain('ada-secret-token');
 });
 
-// Rule discover-8 (authorization, "Error Handling"): Credentials that the server refuses get its status (401
-// or 403) and its challenge, as with any other request, and decide nothing for other callers. If the server says nothing
-// in time, what it said of these credentials last counts.
+// Rule discover-8 (authorization, "Error Handling"; caching, "Cache Scope"): Results are kept by caller and
+// credentials. If the server refuses credentials, the caller gets its status and challenge.
 test('a server that wants credentials for everything is found out with those of the first who has some', async () => {
   const challenge = 'Bearer resource_metadata="https://mcp.example/.well-known/x"';
   const server = await ScriptedServer.start(({ method, headers, body }, response) => {

@@ -47,9 +47,8 @@ const talkative: Answer = ({ body }, response) => {
 };
 
 describe('a response as an event stream', () => {
-  // Rule responses-2 (streamable-http, "Receiving Messages"): An event stream has the notifications of its
-  // request and then one response, each as one `message` event: never a request of the server, never an `id`
-  // or a `retry` (it cannot be resumed), nothing behind the response, no session id.
+  // Rule responses-2 (streamable-http, "Receiving Messages"): An event stream has the notifications of its request
+  // and then one response. It has no `id`, `retry` or session id, and cannot be resumed.
   // Rule responses-3.
   test('has the notifications of the call and its response, and nothing of the stream behind it', async () => {
     const field = await ground({}, talkative);
@@ -78,10 +77,9 @@ describe('a failure', () => {
   const refused = (response: ServerResponse) => void response.writeHead(401).end();
   const unauthorized = { code: -32603, data: { reason: 'unauthorized' } };
 
-  // Rule responses-4 (streamable-http, "Protocol Version Header"; basic/index, "Error Codes"): After
-  // validation an outcome has HTTP status 200, apart from a -32601 of the server to a list or a completion
-  // (404), -32021 (400) and credentials that the server refused (401, 403). Once the stream began, every
-  // failure is its last message, under 200.
+  // Rule responses-4 (streamable-http, "Protocol Version Header"; basic/index, "Error Codes"): After validation the
+  // status is 200, except for an unsupported list or completion (404), -32021 (400) and refused credentials (401,
+  // 403). Once a stream has begun, all failures are messages.
   test('before a byte was sent has its HTTP status', async () => {
     const field = await ground({}, (_received, response) => refused(response));
     const answer = await sendRaw(field.url, curious('fail'));
@@ -109,9 +107,8 @@ describe('a failure', () => {
     expect(JSON.parse(message)).toMatchObject({ jsonrpc: '2.0', id: 7, error: unauthorized });
   });
 
-  // Rule responses-5 (streamable-http, "Receiving Messages"): Every response ends with a JSON-RPC reply, also
-  // when the server's stream breaks off or an error of our own comes up (-32603 without its detail, which is
-  // in the log).
+  // Rule responses-5 (streamable-http, "Receiving Messages"): Every response ends with a JSON-RPC reply, even if the
+  // server's stream breaks off. An internal error is -32603 without detail.
   test('of the server in the middle of its stream is still told', async () => {
     const field = await ground({}, ({ body }, response) => {
       const stream = eventStream(response);
@@ -128,8 +125,7 @@ describe('a failure', () => {
   });
 });
 
-// Rule responses-8 (MRTR, "Basic Workflow"): A client that closes after its response has cancelled nothing: a
-// call that waits for an answer to a question goes on waiting.
+// Rule responses-7.
 test('a client that closes behind a question has not cancelled the call', async () => {
   let call: { id: unknown; response: ServerResponse } | null = null;
   const upstream = await legacyServer(

@@ -18,8 +18,7 @@ async function stage(era: ServerEra, overrides: GatewayOverrides = {}) {
 }
 
 describe('a server that supports both protocol versions', () => {
-  // Rule eras-13: A server that supports both protocol versions is bridged if it keeps legacy sessions (`upstream.era: auto`), since
-  // a tool that asks with a request of its own can ask there only.
+  // Rule eras-13: With `upstream.era: auto`, a server of both versions is bridged if it keeps legacy sessions.
   test('is bridged, so that a tool that asks in the legacy way can ask', async () => {
     const { gateway, detected } = await stage('both');
     const asked = await callTool(gateway.url, 'ask');
@@ -36,7 +35,7 @@ describe('a server that supports both protocol versions', () => {
     expect(detected()).toEqual([{ route: 'mcp', kind: 'streamable-http', cause: 'sessions' }]);
   });
 
-  // Rule eras-14: What it offers in the modern era only is logged at the start, once and by name.
+  // Rule eras-14: What a bridged server offers only in the modern version is logged once at the start.
   test('is compared, and what only modern clients see is logged by name', async () => {
     const { gateway } = await stage('both');
     await gateway.log.saw('upstream.only_modern', 2);
@@ -60,8 +59,8 @@ describe('a server that supports both protocol versions', () => {
     expect(server.scripted.methods()).not.toContain('server/discover');
   });
 
-  // Rule eras-15: A `requestState` that the server issued itself, when requests were passed through to it, is refused
-  // with -32602 and `data.cause` `not_issued_here`.
+  // Rule eras-15: A `requestState` that the server issued itself is refused with -32602 and `data.cause`
+  // `not_issued_here`.
   test('gets no requestState of its own back, and the client is told', async () => {
     const { gateway } = await stage('both', { upstream: { era: 'legacy' } });
     const { response } = await send(gateway.url, 'tools/call', {
@@ -104,8 +103,7 @@ describe('a server that speaks one era only', () => {
   });
 });
 
-// Rule eras-17: A request that can no longer be passed on, such as one whose response has begun, gets -32603 with
-// `data.reason` `upstream_changed`, and can be sent again.
+// Rule eras-16.
 test('a call whose path is spelled in another way is told that the server has changed', async () => {
   const clock = new ManualClock();
   const { server, gateway } = await stage('legacy', { clock });
@@ -118,8 +116,8 @@ test('a call whose path is spelled in another way is told that the server has ch
   expect((await callTool(url, 'where')).response.result.content[0].text).toBe('modern');
 });
 
-// Rule eras-16: A server that changes its era in place is detected by its replies, without a restart of the gateway:
-// the request that it refuses is served in the other way, and so are those after it.
+// Rule eras-16: A server that changes its version is detected by its replies. A request that cannot be passed on any
+// more gets -32603 with `data.reason` `upstream_changed`.
 describe.each<[ServerEra, ServerEra, string]>([
   ['legacy', 'both', 'legacy'],
   ['legacy', 'modern', 'modern'],
@@ -143,7 +141,6 @@ describe.each<[ServerEra, ServerEra, string]>([
   });
 });
 
-// Rule back-23.
 test('a session of a legacy client ends where its server speaks a legacy revision by now', async () => {
   const clock = new ManualClock();
   const { server, gateway } = await stage('modern', { clock });

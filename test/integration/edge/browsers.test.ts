@@ -24,10 +24,8 @@ const passedOptions = (field: Awaited<ReturnType<typeof ground>>) =>
   field.upstream.received.filter(({ method }) => method === 'OPTIONS');
 
 describe('a preflight', () => {
-  // Rule callers-3: The CORS preflight of an allowed origin on a route's path gets its response from the gateway (204).
-  // It allows every header of the transport by its name, those of `upstream.forwardHeaders` and
-  // `identity.credentialHeaders`, and those `Mcp-Param-*` headers that the preflight asks for. A preflight of another
-  // origin gets 403; one for another path is the server's.
+  // Rule callers-3: The CORS preflight of an allowed origin gets 204 and allows every header of the transport and of
+  // the configuration. That of another origin gets 403.
   test('of a page that may call gets its response here, and says what the call may carry', async () => {
     const field = await ground(WITH_PAGE);
     const answer = await preflight(field.url, PAGE);
@@ -89,8 +87,8 @@ test('the origin of a page is checked before anything else of its request', asyn
   await expectUnharmed(field);
 });
 
-// Rule callers-4: An allowed page may read its responses, `WWW-Authenticate` and `Mcp-Session-Id` included;
-// `Vary: origin` keeps caches from mixing pages up.
+// Rule callers-4: An allowed page can read its responses with `WWW-Authenticate` and `Mcp-Session-Id`. They have
+// `Vary: origin`.
 test('a page that may call can read its response, and how to authorize', async () => {
   const field = await ground(WITH_PAGE);
   const { status, headers } = await callTool(field.url, 'echo', {}, { headers: { origin: PAGE } });

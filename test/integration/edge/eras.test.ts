@@ -20,7 +20,7 @@ import {
 
 describe('where legacy clients are passed through', () => {
   // Rule eras-1 (basic/index, "Statelessness"; versioning, "Backward Compatibility with Initialization-Based
-  // Versions"): The era is a property of the request, never of the connection: one connection may carry both.
+  // Versions"): One connection can carry modern and legacy requests.
   // Rules eras-4, eras-10.
   test('one connection carries both protocol versions, and each request is judged by itself', async () => {
     const field = await ground();
@@ -62,9 +62,8 @@ describe('where legacy clients are passed through', () => {
     expect([greeted, modern, legacy].map(({ reused }) => reused)).toEqual([false, true, true]);
   });
 
-  // Rule eras-8 (streamable-http, "Earlier Streamable HTTP Revisions"): Any method but POST and OPTIONS on a
-  // route's path gets 405 with `Allow: POST` when it comes under the modern version header, and always where
-  // legacy clients are rejected. Otherwise it is passed on.
+  // Rule eras-8 (streamable-http, "Earlier Streamable HTTP Revisions"): Any method but POST and OPTIONS gets 405 with
+  // `Allow: POST` under the modern version header, and always if legacy clients are rejected.
   test.each(['GET', 'DELETE', 'PUT'])(
     '%s under the modern version is not allowed, and says what is',
     async (method) => {
@@ -101,11 +100,7 @@ describe('where legacy clients are passed through', () => {
     },
   );
 
-  // Rule validation-10 (versioning, "Protocol Version Negotiation"): `supported` names the same versions as
-  // `server/discover`.
-  // Rule discover-3 (caching, "Cacheable Results"): The result may be kept for 60 s, by this client only
-  // (`ttlMs`, `cacheScope: "private"`).
-  // Rule discover-1.
+  // Rules validation-9, discover-6, discover-1.
   test('the versions that are served are ours and the one of the server', async () => {
     const field = await ground();
     const { response } = await send(field.url, 'server/discover');
@@ -131,8 +126,8 @@ describe('where legacy clients are passed through', () => {
 });
 
 describe('a modern notification', () => {
-  // Rule eras-11 (streamable-http, "Sending Messages" 5): A modern notification, known or not, gets 202 without a
-  // body and is dropped; a client cancels a call by closing its response. A malformed one gets 400 without an `id`.
+  // Rule eras-11 (streamable-http, "Sending Messages" 5): A modern notification gets 202 and is dropped. A malformed
+  // one gets 400 without an `id`.
   test.each(['notifications/cancelled', 'notifications/roots/list_changed', 'x/unknown'])(
     '%s gets 202 without a body, and goes nowhere',
     async (method) => {
@@ -148,9 +143,8 @@ describe('a modern notification', () => {
 });
 
 describe('a method without its capability', () => {
-  // Rule validation-15 (streamable-http, "Protocol Version Header"): A method whose capability the server did
-  // not declare is 404, -32601, without asking it, once the gateway knows the server for this caller; before
-  // that the server is asked.
+  // Rule validation-15 (streamable-http, "Protocol Version Header"): A method whose capability the server did not
+  // declare gets 404, -32601, if the server is known for this caller.
   // Rule methods-3.
   test('does not exist once the server is known, and the server is not asked', async () => {
     const field = await ground();
@@ -188,9 +182,8 @@ describe('while it is not known what the server speaks', () => {
 });
 
 describe('a server that is modern itself', () => {
-  // Rule eras-12: A server that is modern itself gets every request of its route as it came, without any of
-  // the checks below. While it is not known what a server speaks, a request waits for that, for 3 s at most,
-  // and is then treated as one for a legacy server.
+  // Rule eras-12: A modern server gets every request of its route unchanged. While its version is unknown, a request
+  // waits at most 3 s.
   // Rule detection-1.
   test('gets every request as it came, also those that we would refuse, and its responses stand', async () => {
     const { seen, url } = await serverWith(({ body }) =>

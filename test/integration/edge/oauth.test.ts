@@ -29,10 +29,9 @@ describe('a legacy server of the official SDK behind OAuth', () => {
     return { server, gateway, publicUrl };
   }
 
-  // Rule oauth-1 (RFC 9728, section 3; authorization, "Protected Resource Metadata Discovery Requirements"): With
-  // `publicUrl`, the metadata of the server is served at the well-known paths of that URL, of the path of the route and, if
-  // one route has a `publicUrl`, of the origin. `resource` is `publicUrl`, `signed_metadata` is left out, and all else is
-  // as the server says. The operator thereby says that the server accepts tokens for that URL.
+  // Rule oauth-1 (RFC 9728, section 3; authorization, "Protected Resource Metadata Discovery Requirements"): The
+  // metadata of the server is served at the well-known paths of `publicUrl`, with `publicUrl` as `resource` and
+  // without `signed_metadata`.
   test('takes the official client, which registers, logs in with PKCE, and answers a question', async () => {
     const { server, publicUrl } = await stage((url) => url);
     const client = await connectWithLogin(publicUrl, () => ({ name: 'Ada' }));
@@ -42,8 +41,7 @@ describe('a legacy server of the official SDK behind OAuth', () => {
     await client.close();
   });
 
-  // Rule oauth-3: A server that accepts no token is logged once, with the public URL and what to do. One that accepted a
-  // token before, and refuses one that has expired, is not.
+  // Rule oauth-3: A server that accepts no token is logged once, with what to do.
   test('that takes no token for the public URL is logged with what to do', async () => {
     const { gateway, publicUrl } = await stage(() => undefined);
     await expect(connectWithLogin(publicUrl, () => ({}))).rejects.toThrow();
@@ -98,8 +96,6 @@ describe('with publicUrl', () => {
     expect(await (await read(path)).json()).toMatchObject({ resource: PUBLIC.href });
   });
 
-  // Rule oauth-4: The metadata of the server is read once for all who ask at a time, and kept for two seconds, also that
-  // there is none.
   test.each(['/.well-known/oauth-protected-resource', '/nowhere'])(
     'metadata at %s is read once, however many ask for it',
     async (at) => {
@@ -115,9 +111,8 @@ describe('with publicUrl', () => {
     },
   );
 
-  // Rule oauth-2 (RFC 9728, section 5.1): With `publicUrl`, `resource_metadata` in the challenges of the server names the
-  // metadata of that URL, in replies to modern requests and in those that are passed through. All else in a challenge
-  // stays, as does every challenge without `publicUrl`.
+  // Rule oauth-2 (RFC 9728, section 5.1): `resource_metadata` in the challenges of the server names the metadata of
+  // `publicUrl`. All else in a challenge stays.
   test.each(['a modern client', 'a legacy client'])(
     'the challenge of %s names them',
     async (who) => {

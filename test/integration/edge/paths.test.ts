@@ -9,8 +9,7 @@ import { ground, type Ground } from '../../fixtures/gateways/survival-testbed.ts
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { passedTo, REJECT, serverWith } from '../../fixtures/gateways/eras-testbed.ts';
 
-// Rule eras-9: The path of a route counts in whatever way it is spelled (`/%6dcp`, with a query or a
-// fragment); another case or an additional slash is another path.
+// Rule eras-9: The path of a route counts in any URL encoding. A difference in case or slashes makes another path.
 describe.each(['/mcp', '/mcp?x=1', '/%6dcp', '/mc%70', '/%6D%63%70?x=1'])(
   'the path of a route, spelled %s,',
   (target) => {
@@ -89,9 +88,8 @@ async function twoRoutes(overrides: GatewayOverrides = {}) {
   return { gateway, server };
 }
 
-// Rule eras-18: A request of 2026-07-28 to a path that no route has gets 404 and a JSON-RPC error that names the paths, if the
-// gateway identifies its caller or needs not. Another caller is told the path that differs in case or in slashes only. It is
-// passed through only if a server is modern itself.
+// Rule eras-18: A request of 2026-07-28 to a path without a route gets 404. An identified caller is told the paths,
+// and passes only if a server is modern.
 describe('a modern request to a path that no route has', () => {
   test.each([
     ['/MCP', '/mcp'],
@@ -139,13 +137,9 @@ describe('a path beside those of the routes', () => {
       body: { resource: 'https://mcp.example/mcp', asked: url },
     }));
 
-  // Rule passthrough-4 (authorization server discovery, "Protected Resource Metadata Discovery
-  // Requirements"): With all routes on one server, every path beside the routes is its own, such as
-  // `/.well-known/oauth-protected-resource` and other OAuth metadata, passed under the same name and with its
-  // content unchanged: the server has to know its public URL. The operator's headers do not go there. Requests of 2026-07-28
-  // do only if a server is modern itself (eras-18).
-  // `edge.legacyClients: reject` closes these paths (404), apart from `/.well-known/`. With several servers
-  // they are closed (404), as nobody could say whose they are.
+  // Rule passthrough-4 (authorization server discovery, "Protected Resource Metadata Discovery Requirements"): If all
+  // routes have one server, every other path belongs to it. With several servers, or `edge.legacyClients: reject`,
+  // other paths get 404.
   test('is the server’s own, such as its OAuth metadata, which we do not touch', async () => {
     const server = await metadata();
     const gateway = await testGateway(server.url);

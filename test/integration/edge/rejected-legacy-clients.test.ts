@@ -13,11 +13,9 @@ import {
 describe('where legacy clients are rejected', () => {
   const supported = ['2026-07-28'];
   const listTools = { jsonrpc: '2.0', id: 'x', method: 'tools/list' };
-  // Rule eras-5 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"):
-  // With `edge.legacyClients: reject`, `initialize` and requests under a legacy version header get 400,
-  // -32022, with `supported` and `requested`; a request without version header gets 400, -32020, with
-  // `supported`. The request's `id` is repeated. The message names `2026-07-28` and says what to do, also
-  // with the 405 of a GET: it may be all that a user sees.
+  // Rule eras-5 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"): With
+  // `edge.legacyClients: reject`, a request with a legacy version gets 400, -32022, with `supported` and `requested`.
+  // One without a version gets 400, -32020.
   // Rule eras-6.
   test.each<[string, unknown, Record<string, string>, object]>([
     [
@@ -55,8 +53,8 @@ describe('where legacy clients are rejected', () => {
     expect(served.status, 'modern clients are served').toBe(200);
   });
 
-  // Rule eras-6 (streamable-http, "Sending Messages" 4 and 5): With `edge.legacyClients: reject`, a legacy
-  // notification is accepted (202) and dropped, and a response gets 400, -32600.
+  // Rule eras-6 (streamable-http, "Sending Messages" 4 and 5): With `edge.legacyClients: reject`, a notification gets
+  // 202 and is dropped, and a response gets 400, -32600.
   test('a notification is accepted and dropped', async () => {
     const field = await ground(REJECT);
     const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
@@ -73,9 +71,9 @@ describe('where legacy clients are rejected', () => {
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
   });
 
-  // Rule discover-1 (versioning, "Backward Compatibility with Initialization-Based Versions";
-  // server/discover, "DiscoverResult"): `supportedVersions` is `2026-07-28`, and, where legacy clients are
-  // passed through, the revision that the server negotiated.
+  // Rule discover-1 (versioning, "Backward Compatibility with Initialization-Based Versions"; server/discover,
+  // "DiscoverResult"): `supportedVersions` is `2026-07-28` and, if legacy clients pass through, the revision of the
+  // server.
   test('server/discover names our version only', async () => {
     const field = await ground(REJECT);
     const { response } = await send(field.url, 'server/discover');

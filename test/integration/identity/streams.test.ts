@@ -53,8 +53,7 @@ function requiring(
   };
 }
 
-// Rule tokens-13: A response to a GET whose length is not known, such as an event stream, is cut when the token of its request is
-// over: the client asks again with another token. The response to a POST goes on, as that of a call does: its request was let in.
+// Rule tokens-13: A GET response of unknown length is cut when its token expires. The response to a POST goes on.
 test.each([
   ['an event stream of the endpoint', '/mcp', 'text/event-stream'],
   ['an event stream of another path', '/sse', 'text/event-stream'],
@@ -81,8 +80,8 @@ test.each([
   },
 );
 
-// Rule tokens-12: What a caller listens to ends when its token is over, by the clock of the machine and 30 s later, with
-// `mrtr-gateway/reason: token_not_valid` in the `_meta` of its result: the client listens again with another token.
+// Rule tokens-12 (RFC 7519, section 4.1.4): A listen stream ends 30 s after its token expires by the clock of the
+// machine, with `mrtr-gateway/reason: token_not_valid`.
 test('a listener is told that it ends because of its token, and hears nothing more', async () => {
   const issuer = await AuthorizationServer.start();
   const clock = new ManualClock(Date.now());
@@ -96,8 +95,8 @@ test('a listener is told that it ends because of its token, and hears nothing mo
   expect((await callTool(url, 'any', {}, bearer(token))).status).toBe(401);
 });
 
-// Rule tokens-14: Another configuration of `identity` ends what goes on for callers whom it refuses, or names otherwise, as if their
-// token were over. What goes on for others stays.
+// Rule tokens-14: A reload of `identity` ends what goes on for callers whom it refuses or names differently. What
+// goes on for others stays.
 test('a listener and a stream end when another configuration refuses their token, and those of others stay', async () => {
   const issuer = await AuthorizationServer.start();
   const streaming = await streamingServer();

@@ -59,10 +59,8 @@ async function start(changes: Partial<TokenExchange> = {}, clock: Clock = system
   return { issuer, server, gateway, url: gateway.url, tokens };
 }
 
-// Rule exchange-1 (RFC 8693, section 2): With `upstream.authorization: exchange`, the server gets a token that was
-// issued for it and names the same subject, in each request of the caller, and never the token of the caller. It is
-// used for all of the caller's requests until it has nearly expired; requests that need it at the same time share one
-// exchange.
+// Rule exchange-1 (RFC 8693, section 2): With `upstream.authorization: exchange`, the server gets a token for the
+// same subject that was issued for it. The token is reused until it has nearly expired.
 test('the server gets a token of its own for each caller, and one exchange serves many calls', async () => {
   const { issuer, url, tokens } = await start();
   const [ada, bob] = [await issuer.token('ada'), await issuer.token('bob')];
@@ -131,10 +129,8 @@ test('requests of legacy clients get the token as well', async () => {
   expect(decodeJwt(last.replace('Bearer ', ''))).toMatchObject({ sub: 'ada', aud: UPSTREAM });
 });
 
-// Rule exchange-2 (RFC 8693, section 2.2.2): A token that the authorization server does not exchange is an error of the
-// caller: 401 with a challenge if it is not valid there, and 403 if there is none for this server. If the authorization
-// server fails, or refuses the gateway, that is 502. The server of the route gets none of these. The log says why, without
-// a token. The authorization server is not asked again for two seconds.
+// Rule exchange-2 (RFC 8693, section 2.2.2): A token that cannot be exchanged gets 401 or 403. If the authorization
+// server fails, the caller gets 502, and the server is not asked again for two seconds.
 describe('without a token for the server', () => {
   test.each<[string, Partial<TokenExchange>, number, string]>([
     ['it is not for this caller', { resource: FORBIDDEN }, 403, 'invalid_target'],

@@ -69,10 +69,8 @@ async function greeting(changes: Partial<TokenIdentity> = {}, clock: Clock = sys
 
 describe('a caller without a valid token', () => {
   // Rule tokens-6 (authorization, "Error Handling"; authorization server discovery, "Protected Resource Metadata
-  // Discovery Requirements"): Without a token a request gets 401 with a `WWW-Authenticate` challenge: the scopes
-  // that are needed, and the URL of the gateway's own metadata, if it has one. A token that is refused adds
-  // `error="invalid_token"` and why. The server gets none of them, modern or legacy, on any path but
-  // `/.well-known/`.
+  // Discovery Requirements"): A request without a token gets 401 with a challenge that has the scopes and the
+  // metadata URL. A refused token adds `error="invalid_token"`. Only `/.well-known/` needs no token.
   // Rule callers-5.
   test('gets a challenge that says where to get one, whatever it requests', async () => {
     const { url, upstream } = await guarded();
@@ -166,8 +164,8 @@ describe('a caller without a valid token', () => {
     expect((await callTool(url, 'echo', {}, bearer(enough))).status).toBe(200);
   });
 
-  // Rule tokens-7: With `identity.mode: optional`, callers without a token are anonymous; a token that is not valid
-  // is refused in this mode, too.
+  // Rule tokens-7: With `identity.mode: optional`, callers without a token are anonymous. An invalid token is
+  // refused.
   test('is served only if tokens are optional, and only without any', async () => {
     const { url } = await guarded({ mode: 'optional' });
     expect((await callTool(url, 'echo')).status).toBe(200);
@@ -176,8 +174,8 @@ describe('a caller without a valid token', () => {
 });
 
 describe('a caller with a token', () => {
-  // Rule tokens-8 (authorization security considerations, "Token Audience Binding and Validation"): A token that
-  // was issued for the gateway stays here, unless the route says `upstream.authorization: forward`.
+  // Rule tokens-8 (authorization security considerations, "Token Audience Binding and Validation"): A token for the
+  // gateway does not reach the server, unless `upstream.authorization` is `forward`.
   test('is served, and its token stays here', async () => {
     const { url, issuer, upstream } = await guarded();
     await upstream.saw(({ method }) => method === 'DELETE');
@@ -188,8 +186,8 @@ describe('a caller with a token', () => {
     for (const { headers } of sent) expect(headers).not.toHaveProperty('authorization');
   });
 
-  // Rule tokens-9: What belongs to a caller belongs to its principal: its session and its parked calls outlive its
-  // tokens and the keys that signed them. Nobody else can use them.
+  // Rule tokens-9: Sessions and parked calls belong to the principal, and outlive its tokens and the keys that signed
+  // them.
   // Rules pointer-3, pointer-5.
   test('goes on with a parked call after its token and the keys of the issuer have changed', async () => {
     let laterMs = 0;
@@ -273,9 +271,8 @@ function legacyRequest(
 }
 
 describe('the metadata of the protected resource', () => {
-  // Rule tokens-10 (RFC 9728, sections 3 and 3.1): With `identity.resourceMetadata` the gateway serves its own
-  // metadata to everybody, at the well-known paths of its public URL and of its routes, and at the one without a
-  // path. The server's never takes its place, nor does that of the server's authorization server: 404.
+  // Rule tokens-10 (RFC 9728, sections 3 and 3.1): With `identity.resourceMetadata`, the gateway serves its own
+  // metadata to everybody at the well-known paths. Those of the server get 404.
   test('is the gateway’s own where it is configured, and never the server’s', async () => {
     const { url, issuer, upstream } = await guarded();
     const get = (path: string) => fetch(new URL(`/.well-known/${path}`, url));

@@ -100,8 +100,6 @@ const FORMS = [
   'modern-stdio',
 ];
 
-// Rule back-27: Any client in front of any server gets the same: official clients of each era, in front of servers of each era and
-// transport, with a question in a call.
 describe.each(FORMS)('in front of the server %s', (form) => {
   test.each(Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])(
     'a client %s gets everything',

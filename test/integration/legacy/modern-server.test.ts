@@ -66,8 +66,8 @@ async function clientOf(
   return { server, gateway, client, asked, say };
 }
 
-// Rule back-1: A server that speaks 2026-07-28 alone serves legacy clients: what it says of itself is the result of `initialize`,
-// and what it lists comes without the members of 2026-07-28.
+// Rule back-1: A legacy client gets the description of a modern server as the result of `initialize`, and lists
+// without members of 2026-07-28.
 test.each(['reject', 'stateless'] as const)(
   'a legacy client lists and calls at a modern server whose answer to initialize is %s',
   async (legacy) => {
@@ -98,7 +98,8 @@ test.each(['reject', 'stateless'] as const)(
   },
 );
 
-// Rule back-2: What a modern server returns to be answered is asked in the call, as a legacy server would ask it.
+// Rule back-2: A question in a result of a modern server reaches the client as a request during its call, at most 16
+// at a time.
 test('a form, a prompt with a form, a sampling and roots are asked in the request that needs them', async () => {
   const { client, asked, say } = await clientOf();
   expect(await say('ask')).toContain('"name":"Ada 1"');
@@ -110,7 +111,8 @@ test('a form, a prompt with a form, a sampling and roots are asked in the reques
   expect(await say('folders')).toContain('file:///work');
 });
 
-// Rule back-3: A call asks in up to ten rounds. One that goes on asks no more: it fails, and says so.
+// Rule back-3: A call asks in at most ten rounds, and then fails. A round without a question is retried after a
+// pause.
 test('ten rounds of questions are asked, and an eleventh ends the call', async () => {
   const { asked, say } = await clientOf();
   expect(await say('ask-often', { times: 10 })).toBe('asked 10 times');
@@ -118,28 +120,29 @@ test('ten rounds of questions are asked, and an eleventh ends the call', async (
   expect(await say('ask-often', { times: 11 })).toMatch(/error: .*more than 10 times/);
 });
 
-// Rule back-4: Questions that come together are asked together, 16 at once.
+// Rule back-2.
 test('twenty questions of one round are all asked', async () => {
   const { asked, say } = await clientOf();
   expect(await say('ask-many', { times: 20 })).toBe('20');
   expect(asked).toHaveLength(20);
 });
 
-// Rule back-5: A round without a question is sent again after a pause, and the client sees nothing of it.
+// Rule back-3.
 test('rounds without a question are not seen by the client', async () => {
   const { asked, say } = await clientOf();
   expect(await say('wait', { times: 3 })).toBe('came 3 times');
   expect(asked).toEqual([]);
 });
 
-// Rule back-6: A URL that comes again in the next round is shown once: the server waits for what its user does there.
+// Rule back-6: A URL that comes again in the next round is shown once.
 test('a URL is shown once, however often the server returns it', async () => {
   const { asked, say } = await clientOf();
   expect(await say('visit')).toBe('visited');
   expect(asked).toMatchObject([{ mode: 'url', url: 'https://example.com/login' }]);
 });
 
-// Rule back-7: A question that the client has not declared is not shown: the call fails, and says what is needed.
+// Rule back-7: A client gets only questions of its revision that it has declared. Others fail the call, which says
+// what is needed.
 test('a client without elicitation reads what the tool needs', async () => {
   const { client } = await clientOf({}, { sampling: {} });
   await expect(client.callTool({ name: 'ask' })).rejects.toThrow(
@@ -152,7 +155,8 @@ test('a client without elicitation reads what the tool needs', async () => {
   });
 });
 
-// Rule back-8: Progress and log messages come in their call; log messages only after the client has set a level.
+// Rule back-8: Progress and log messages come during their call. Log messages come only after the client has set a
+// level.
 test('progress and log messages come before the result of their call', async () => {
   const { client, say } = await clientOf();
   const logged: unknown[] = [];
@@ -169,7 +173,8 @@ test('progress and log messages come before the result of their call', async () 
   await vi.waitFor(() => expect(logged).toEqual(['almost done']));
 });
 
-// Rule back-9: Changes come on a request that listens, and subscriptions change what it listens to.
+// Rule back-9: Changes and subscriptions are served by one listen request. If it ends, it is sent again, after a
+// pause that grows.
 test('changes of lists and of subscribed resources reach the client', async () => {
   const { server, client } = await clientOf();
   const heard: unknown[] = [];
@@ -200,7 +205,8 @@ test('a call that its client cancels is stopped at the server', async () => {
   expect(await say('echo')).toBe('{}');
 });
 
-// Rule back-11 (streamable-http, "Custom Headers from Tool Parameters"): Parameters of tools are repeated in headers as the server wants it, and a tool that wants it wrongly is not listed.
+// Rule back-11 (streamable-http, "Custom Headers from Tool Parameters"): Tool parameters are repeated in headers as
+// the server asks. A tool with a broken header annotation is not listed.
 test('a parameter is sent in its header, whether or not the client has listed the tools', async () => {
   const { client, say } = await clientOf();
   expect(await say('region', { region: 'Zürich' })).toBe(
@@ -210,7 +216,7 @@ test('a parameter is sent in its header, whether or not the client has listed th
   expect(tools.map(({ name }) => name)).not.toContain('wrong-header');
 });
 
-// Rule back-12: An output schema that is not of an object, and what fits it, become a member `result`.
+// Rule back-12: An output schema that is not of an object, and its values, are wrapped in a member `result`.
 test('a result that is a list is wrapped, and so is its schema', async () => {
   const { client } = await clientOf();
   const { tools } = await client.listTools();
@@ -225,7 +231,8 @@ test('a result that is a list is wrapped, and so is its schema', async () => {
   });
 });
 
-// Rule back-13: The credentials of each request go to the server, and what it refuses reaches the client with status and challenge.
+// Rule back-13: The credentials of each request go to the server, and its refusal reaches the client with status and
+// challenge.
 test('the credentials of each request reach the server, and a refusal has its status and challenge', async () => {
   const server = await startModernServer({
     refusalOf: ({ authorization }) =>
@@ -247,7 +254,7 @@ test('the credentials of each request reach the server, and a refusal has its st
   expect(await client.text('echo')).toBe('{}');
 });
 
-// Rule back-14: A response that breaks is not asked for again: the tool may have acted, and the result says so.
+// Rule back-14: A call whose response breaks off is not retried. Its result says that the tool might have acted.
 test('a call whose response breaks fails, and is not sent again', async () => {
   const { server, client } = await clientOf();
   const call = client.callTool({ name: 'hang' });
@@ -263,7 +270,7 @@ test('a call whose response breaks fails, and is not sent again', async () => {
 const KEY = { kid: 'kid-1', key: Buffer.alloc(32, 7).toString('base64url') };
 const SEALED: GatewayOverrides = { seal: { keys: [KEY], audience: 'test' } };
 
-// Rule back-26: Without a relay, the session of a client survives the process that had it: its id says what `initialize` said.
+// Rule back-26: Without a relay, the session of a client survives the process that opened it.
 test('a session goes on at the gateway that is started in place of another one', async () => {
   const server = await startModernServer();
   const first = await testGateway(server.url, SEALED);

@@ -33,8 +33,8 @@ async function connected(roots: 'none' | 'caller') {
   return { client, folders, asked: () => asked };
 }
 
-// Rule face-30: With `upstream.roots: none`, the default, a server over stdio does not learn the roots of legacy clients: what they
-// declare is cut out of `initialize`, their notices of changes are not passed on, and a server that asks all the same gets -32601.
+// Rule face-30: With `upstream.roots: none`, the default, the server does not learn the roots of legacy clients, and
+// its `roots/list` gets -32601.
 test('a server does not learn the roots of its client, whatever it does to learn them', async () => {
   const { client, folders, asked } = await connected('none');
   const kept = { folders: ['/srv'], declared: { elicitation: { form: {} } } };

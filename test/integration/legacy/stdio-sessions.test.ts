@@ -22,8 +22,8 @@ async function front(overrides: GatewayOverrides = {}, more: Partial<StdioServer
 }
 
 describe('a session of a legacy client', () => {
-  // Rule face-11: In front of a server over stdio, `initialize` of a legacy client starts a process for a session of its own. It is
-  // answered with one JSON object, as the server wrote it, and `Mcp-Session-Id`. Modern clients use the same URL at the same time.
+  // Rule face-11: `initialize` starts a process for its session. The response is one JSON object as the server wrote
+  // it, with `Mcp-Session-Id`.
   test('is one process, beside the modern clients of the same URL', async () => {
     const { url } = await front();
     const client = new LegacyHttpClient(url);
@@ -49,8 +49,7 @@ describe('a session of a legacy client', () => {
     expect(discovered.response.result.supportedVersions).toEqual(['2026-07-28', '2025-11-25']);
   });
 
-  // Rule face-12: A legacy client is asked as by the server itself: the question comes on the stream of its call, and the answer is
-  // a POST that gets 202.
+  // Rule face-2.
   test('is asked on the stream of its call, and answers with a POST', async () => {
     const { url } = await front();
     const client = await LegacyHttpClient.open(url);
@@ -64,7 +63,7 @@ describe('a session of a legacy client', () => {
     expect(await stream.next()).toBeNull();
   });
 
-  // Rule face-13: DELETE ends a session and its process, with 200. Whoever uses it after that gets 404.
+  // Rule face-13: DELETE gets 200 and ends the session with its process. Later requests get 404.
   test('ends with DELETE, and its process with it', async () => {
     const { url, isLeft } = await front();
     const client = await LegacyHttpClient.open(url);
@@ -75,7 +74,7 @@ describe('a session of a legacy client', () => {
     await until(() => !isLeft(pid));
   });
 
-  // Rule face-14: `initialize` opens a session whatever id it carries. If that was the caller's own, the earlier one ends.
+  // Rule face-14: `initialize` opens a session whatever id it carries, and ends the caller's earlier one.
   test('ends when its client opens another one', async () => {
     const { url, isLeft } = await front();
     const client = await LegacyHttpClient.open(url);
@@ -87,8 +86,8 @@ describe('a session of a legacy client', () => {
     expect((await new LegacyHttpClient(url, earlier).call('pid')).status).toBe(404);
   });
 
-  // Rule face-15: A session belongs to the principal that opened it. Another one gets 404, as for one that there is not (Security
-  // Best Practices, "Session Hijacking").
+  // Rule face-15 (Security Best Practices, "Session Hijacking"): A session belongs to the principal that opened it.
+  // Any other principal gets 404.
   test('is of no use to another principal', async () => {
     const { url } = await front(BY_NAME);
     const client = await LegacyHttpClient.open(url, { 'x-user': 'ada' });
@@ -100,7 +99,7 @@ describe('a session of a legacy client', () => {
     expect((await client.call('pid')).status).toBe(200);
   });
 
-  // Rule face-16: A caller who is not identified gets the same refusal for each method, before anything is said of a session.
+  // Rule face-16: An unidentified caller gets the same refusal for each session.
   test.each(['POST', 'GET', 'DELETE', 'HEAD'])(
     'is not opened or seen by a stranger (%s)',
     async (method) => {
@@ -111,8 +110,8 @@ describe('a session of a legacy client', () => {
     },
   );
 
-  // Rule face-17: A request without a session gets 400, one with an unknown revision in its header 400, one without that header is
-  // served; other methods get 405.
+  // Rule face-17: A request without a session or with an unknown revision gets 400. One without a version header is
+  // served. Other methods get 405.
   test('is named by the requests that use it', async () => {
     const { url } = await front();
     const stray = await new LegacyHttpClient(url).post({ jsonrpc: '2.0', id: 1, method: 'ping' });
@@ -129,8 +128,8 @@ describe('a session of a legacy client', () => {
     expect((await client.post(client.callOf('pid'), differs)).status).toBe(200);
   });
 
-  // Rule face-28: A request of a legacy client that is refused is logged at `debug`, with the reason. An `initialize` that gets an
-  // error is a warning, at most once a minute.
+  // Rule face-28: A refused request is logged at `debug`. An `initialize` that gets an error is a warning, at most
+  // once a minute.
   test('is missed in the log, with the reason', async () => {
     const { url, gateway } = await front({ sessions: { max: 1, queue: { waitMs: 500 } } });
     const busy = await LegacyHttpClient.open(url);
@@ -150,8 +149,7 @@ describe('a session of a legacy client', () => {
     waiting.leave();
   });
 
-  // Rule face-18: The id of a request that is open cannot be used again: 400. A batch is served where the session agreed on
-  // 2025-03-26, and gets 400 elsewhere.
+  // Rule face-18: The id of an open request cannot be used again: 400.
   test('takes no id twice, and batches at the one revision that has them', async () => {
     const { url } = await front();
     const client = await LegacyHttpClient.open(url);
@@ -174,8 +172,7 @@ describe('a session of a legacy client', () => {
     expect(await stream.next()).toBeNull();
   });
 
-  // Rule face-19: What cannot be opened is said with status 200 and a JSON-RPC error, since several clients take any other status
-  // for a server of HTTP+SSE, and show their users that.
+  // Rule face-19: A session that cannot be opened gets 200 with a JSON-RPC error.
   test('that cannot be opened is refused in words, with status 200', async () => {
     const queue = { waitMs: 100 };
     const { url } = await front({ sessions: { max: 2, queue } });
@@ -200,8 +197,8 @@ describe('a session of a legacy client', () => {
     expect([status, body.error.data['limit']]).toEqual([200, 'limits.rate']);
   });
 
-  // Rule face-20: When the process of a session ends, its open requests get an error with the exit code and the last words of the
-  // process, its streams end, and the session is gone (404). Nothing is started in its place.
+  // Rule face-20: If its process ends, open requests get an error with the exit code and the last lines of stderr.
+  // The session then gets 404.
   test('is over when its process ends, and its requests are told why', async () => {
     const { url, running } = await front();
     const client = await LegacyHttpClient.open(url);
@@ -213,8 +210,7 @@ describe('a session of a legacy client', () => {
     await until(async () => (await running()).length === 0);
   });
 
-  // Rule face-21: A session ends after `sessions.idleTimeout` without an open response. A GET that is open is one, since comments
-  // are written to it.
+  // Rule face-21: A session ends after `sessions.idleTimeout` without an open response. An open GET counts.
   test('ends when it was idle for long, and not while a stream is open', async () => {
     const clock = new ManualClock();
     const { url, isLeft } = await front({ clock, sessions: { idleTimeoutMs: 60_000 } });
@@ -245,8 +241,8 @@ describe('a session of a legacy client', () => {
     expect(gateway.log.named('legacy_session.opened')).toEqual([]);
   });
 
-  // Rule face-22: Where no process is free, the session ends that no response is open for, the longest idle first, then one with a
-  // GET only. One that serves a request never ends for another.
+  // Rule face-22: If no process is free, the longest idle session ends, then one that has only a GET. A session with
+  // a running request never ends for another.
   test('gives way to a new one if nothing of it is open', async () => {
     const { url, isLeft } = await front({ sessions: { max: 3 } });
     const busy = await LegacyHttpClient.open(url);
@@ -263,8 +259,8 @@ describe('a session of a legacy client', () => {
     expect((await waiting.next())?.message.result.content[0].text).toBe('over');
   });
 
-  // Rule face-23: A drain opens no sessions (503), closes standalone streams at once with `retry`, lets open requests end within
-  // `drain.timeout`, and then ends all sessions and processes.
+  // Rule face-23: A drain opens no session (503), closes standalone streams with `retry`, and waits for open requests
+  // within `drain.timeout`.
   test('ends in a drain, after the requests that are open', async () => {
     const drain = { delayMs: 0, parkedMs: 0, timeoutMs: 30_000 };
     const { gateway, url, running } = await front({ drain });

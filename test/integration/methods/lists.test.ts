@@ -225,11 +225,9 @@ describe('headers that repeat a parameter', () => {
   const call = (url: string, args: object, headers: Record<string, string> = {}) =>
     send(url, 'tools/call', { name: 'sql', arguments: args }, { headers });
 
-  // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` annotations are taken
-  // out of tools by default, and `Mcp-Param-*` headers then mean nothing here. With `tools.parameterHeaders:
-  // validate`, valid annotations stay, and a call whose headers are missing, superfluous, wrongly encoded or
-  // different from its arguments gets 400, -32020; a tool with broken annotations loses them, so that clients keep
-  // it.
+  // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` annotations are
+  // removed by default. With `tools.parameterHeaders: validate`, headers that differ from the arguments get 400,
+  // -32020, and broken annotations are removed.
   // Rule lists-7.
   test('are asked of nobody by default, and mean nothing', async () => {
     const { scripted } = await server();

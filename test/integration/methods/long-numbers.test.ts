@@ -40,8 +40,7 @@ async function call(url: string, params: object, options: Parameters<typeof mode
   return answer.text();
 }
 
-// Rule envelope-4: Numbers that JavaScript cannot hold exactly arrive as they were written, in arguments and
-// results; they are good ids and progress tokens, too.
+// Rule envelope-4: Numbers that JavaScript cannot hold exactly arrive as written, also as ids and progress tokens.
 // Rule requests-1.
 test('numbers that JavaScript cannot hold arrive upstream, and come back, as they were written', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
@@ -56,8 +55,8 @@ test('numbers that JavaScript cannot hold arrive upstream, and come back, as the
   expect(text).toContain(`"arguments":{"key":${KEY},"huge":${HUGE},"nested":[{"time":${TIME}}]}`);
 });
 
-// Rule envelope-10: The spelling of a number stays as well, in arguments, answers, results and logged data: `1.0` is no `1` to
-// every program. A request is the same with `1.0` and `1`.
+// Rule envelope-10: Numbers keep their spelling, such as `1.0`, at most 131,072 of them in a message. A retry with
+// `1` is the same request.
 test('numbers keep their spelling on the way to the server and back', async () => {
   const spelled = '[1.0,-0,1E5,100.50,0.12345678901234567890123,{"id":2.0}]';
   const { upstream, url } = await gatewayTo(({ body, text }, response) => {

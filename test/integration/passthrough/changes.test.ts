@@ -10,9 +10,8 @@ import {
 } from '../../fixtures/passthrough/pass-through.ts';
 
 describe('what a proxy must change', () => {
-  // Rule passthrough-6: `Host` names the server. `X-Forwarded-For`, `-Host` and `-Proto` are set by the gateway; what
-  // the client sends in these, in `Forwarded` or in `X-Real-IP` is dropped. The first three are kept if they come
-  // from one of `edge.trustedProxies`.
+  // Rule passthrough-6: `Host` names the server. The gateway sets `X-Forwarded-For`, `-Host` and `-Proto`, and keeps
+  // those of `edge.trustedProxies`.
   test('Host names the upstream', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -94,9 +93,8 @@ describe('what a proxy must change', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('authorization');
   });
 
-  // Rule passthrough-8: Hop-by-hop headers end here in both directions. A `Connection` header that names one
-  // that decides what the request means (`Authorization`, `Mcp-Session-Id`, `Content-Length` and the like,
-  // and those by which the gateway knows callers) gets 400. An upgrade is not passed on.
+  // Rule passthrough-8: Hop-by-hop headers and upgrades do not pass. A `Connection` header that names a header of
+  // meaning, such as `Authorization`, gets 400.
   test('hop-by-hop headers of a request end here', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -159,8 +157,8 @@ describe('what a proxy must change', () => {
     }
   });
 
-  // Rule passthrough-9: A redirect into the server leads to the gateway's own address; one to elsewhere stays
-  // as it is. CORS headers that the gateway set stay, whatever the server says.
+  // Rule passthrough-9: A redirect into the server leads to the gateway's own address. CORS headers of the gateway
+  // stay.
   test('a redirect into the upstream leads to our own address', async () => {
     const locations: string[] = [];
     const upstream = await upstreamOf((response) =>
@@ -229,8 +227,7 @@ describe('what a proxy must change', () => {
   });
 });
 
-// Rule passthrough-15: A target that could be read in two ways (dot segments in any spelling, backslashes, a
-// fragment, characters that no URL holds) gets 400 and is not repaired.
+// Rule http-5.
 describe('targets that could be read in two ways', () => {
   test.each([
     '//evil.test/',
@@ -266,7 +263,7 @@ describe('targets that could be read in two ways', () => {
     expect(upstream.seen).toEqual([]);
   });
 
-  // Rule passthrough-15.
+  // Rule http-5.
   test('a target that was encoded twice stays so', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);

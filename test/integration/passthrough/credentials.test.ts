@@ -32,10 +32,8 @@ describe('a header that names callers', () => {
   };
   const own = { 'x-user': 'ada', 'x-api-key': 'key of ada', 'x-chat': '1' };
 
-  // Rule passthrough-19: A header of the client passes under one name only, since CGI, WSGI and Rack read `X_User` as
-  // `X-User`: if both are there, the one with hyphens passes. Other spellings of a header that means something to the gateway
-  // never pass: of those by which it knows callers or conversations, those of the operator and of
-  // `upstream.forwardHeaders`, and those of HTTP and MCP.
+  // Rule passthrough-19: Of two headers that differ in hyphens and underscores, the one with hyphens passes. Other
+  // spellings of headers of meaning never pass.
   test.each(['/mcp', '/page'])('reaches %s under its own name only', async (path) => {
     const { server, ask } = await start();
     const others = Object.fromEntries(OTHERS.map((name) => [name, 'admin']));

@@ -11,9 +11,8 @@ import {
   upstreamOf,
 } from '../../fixtures/passthrough/pass-through.ts';
 
-// Rule passthrough-3: Event streams pass without delay and may be silent forever, or until their token is over
-// (tokens-13). A client that leaves ends
-// the stream upstream; a stream that is cut upstream is cut here, so that the client can tell it from an end.
+// Rule passthrough-3: Event streams pass without delay and can be silent forever. A disconnect on either side ends
+// the stream on the other.
 describe('event streams', () => {
   /** An upstream whose streams the test writes. */
   async function streamingUpstream() {

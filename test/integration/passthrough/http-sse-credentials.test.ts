@@ -158,11 +158,8 @@ describe('a server of HTTP+SSE', () => {
     }
     const inWords = (count: number) => ['none', 'one', 'two', 'three'][count] ?? 'many';
 
-    // Rule passthrough-10 (2024-11-05 transports, "HTTP with SSE"): An HTTP+SSE server's message paths are
-    // that of the gateway's own session and those that it told legacy clients on streams which are open; what
-    // is posted there goes with `upstream.headers`. So does a path that differs from the gateway's own in one
-    // session id of the same form only, since its stream may run through another replica. The streams are
-    // looked at up to their first event, and pass unchanged where nobody names the caller.
+    // Rule passthrough-10 (2024-11-05 transports, "HTTP with SSE"): Message paths of an HTTP+SSE server are those
+    // that it announced on open streams. Messages to them get `upstream.headers`.
     test.each([
       ['numbers', String],
       ['words', inWords],

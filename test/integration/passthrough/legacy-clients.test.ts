@@ -82,9 +82,8 @@ function nextLogMessage(client: Client): Promise<unknown> {
   );
 }
 
-// Rule passthrough-2 (2025-11-25 transports, "Streamable HTTP"; 2024-11-05 transports, "HTTP with SSE"): The
-// whole legacy protocol works through it: sessions, questions in the middle of a call, the standalone stream,
-// resumption with `Last-Event-ID`, DELETE, and HTTP+SSE.
+// Rule passthrough-2 (2025-11-25 transports, "Streamable HTTP"; 2024-11-05 transports, "HTTP with SSE"): The whole
+// legacy protocol works: sessions, questions during a call, standalone streams, resumption, DELETE and HTTP+SSE.
 describe('over Streamable HTTP', () => {
   let server: ServerProcess;
   beforeAll(async () => {

@@ -10,10 +10,8 @@ import {
   upstreamOf,
 } from '../../fixtures/passthrough/pass-through.ts';
 
-// Rule passthrough-17: A server that cannot be reached is 502, one that takes longer than
-// `upstream.headersTimeout` over the head of its response 504, both with a JSON-RPC error (-32603) that does
-// not name it. It is 502 as well when the connection breaks; `data.mayHaveActed` is `unknown` once anything
-// was sent, else `no`.
+// Rule passthrough-17: An unreachable server or a broken connection gets 502, a response head after
+// `upstream.headersTimeout` 504, with -32603 and `data.mayHaveActed`.
 describe('an upstream that does not respond', () => {
   // Rule passthrough-17.
   test.each([

@@ -7,10 +7,9 @@ import { PASS_THROUGH_OPTIONS } from '../../fixtures/pass-through-options.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { gatewayTo, portOf, send, upstreamOf } from '../../fixtures/passthrough/pass-through.ts';
 
-// Rule passthrough-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): Bodies,
-// queries, paths, methods, statuses, redirects, compression and event streams pass byte by byte; nothing is
-// parsed, retried or followed. The public path stands for the path of `upstream.url`, whose own query comes
-// first.
+// Rule passthrough-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): Bodies, queries,
+// methods, statuses, redirects, compression and event streams pass byte for byte. The public path stands for the path
+// of `upstream.url`.
 describe('what passes untouched', () => {
   // Rule passthrough-1.
   test('the bytes of a body that was read, however odd their JSON', async () => {
@@ -106,8 +105,7 @@ describe('what passes untouched', () => {
     ]);
   });
 
-  // Rule passthrough-18: The parameters in the query of `upstream.url` are the operator's. Those of the client that a server
-  // could take for one of them are dropped: of the same name, decoded, in any case, with `[]` or behind a `;`.
+  // Rule passthrough-18: A client's query parameter is dropped if a server could take it for one of `upstream.url`.
   test.each([
     ...[
       'read_only=false',
@@ -138,9 +136,8 @@ describe('what passes untouched', () => {
     expect(upstream.seen[0]?.url).toMatch(/^\/mcp\?project=pinned&read_only=true&x=%201&/);
   });
 
-  // Rule passthrough-7: Cookies (not on loopback: callers-11), `Authorization`, `Mcp-*` and unknown headers pass; on the endpoint
-  // `upstream.headers` win over the client's, also when it spells them with underscores, and
-  // `upstream.authorization: strip` holds here as well.
+  // Rule passthrough-7: `Authorization`, `Mcp-*` and unknown headers pass. On the endpoint `upstream.headers` win,
+  // and `upstream.authorization: strip` holds.
   test('the headers of MCP and of authorization, and those nobody knows', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);

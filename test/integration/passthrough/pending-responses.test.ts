@@ -36,8 +36,7 @@ describe('the responses that the process must not leave before', () => {
     return underWay;
   }
 
-  // Rule passthrough-14: A drain waits for every response that is passed through, except the event streams of GETs,
-  // which would not end by themselves.
+  // Rule passthrough-14: A drain waits for passed-through responses, except the event streams of GETs.
   test.each([undefined, '*/*', 'text/event-stream', 'application/json, text/event-stream'])(
     'are not the event streams of a GET, whatever it accepts: %s',
     async (accept) => {

@@ -150,11 +150,8 @@ describe('a session over Streamable HTTP', () => {
     return { server, url: await gatewayTo(`${server.origin}/mcp`, overrides) };
   };
 
-  // Rule passthrough-11 (2025-11-25 transports, "Session Management"): With `identity.source: header` or `jwt` a
-  // legacy session belongs to whoever opened it: `Mcp-Session-Id` is sealed for that principal in every response and
-  // opened in every request, on every path and replica. An id that was not sealed for the caller, the server's own id
-  // included, gets 404 ("Session not found"), as an unknown session does, and the server never gets it. Otherwise ids
-  // pass as they came.
+  // Rule passthrough-11 (2025-11-25 transports, "Session Management"): With `identity.source: header` or `jwt`,
+  // `Mcp-Session-Id` is sealed for its principal. An id that was not sealed for the caller gets 404.
   test('is known to its client under another id, in short printable ASCII, and to the server under its own', async () => {
     const { server, url } = await start();
     const session = await opened(url);
@@ -212,10 +209,8 @@ describe('a session over Streamable HTTP', () => {
     expect(server.seen).toHaveLength(before);
   });
 
-  // Rule passthrough-12: A sealed id does not expire. It opens on every replica of the deployment, for as long as
-  // its key is listed; a client keeps the one that it has when another key seals. It grows by a third and at
-  // most 44 characters beside the name of the key. A session whose id has more than 4096 characters is not
-  // begun: 502.
+  // Rule passthrough-12: A sealed id does not expire while its key is listed, and opens on every replica. A session
+  // id of more than 4096 characters gets 502.
   test('is known to every replica with the key, under a key that was retired to the second place, and after a restart', async () => {
     const { server, url } = await start();
     const session = await opened(url);
@@ -268,10 +263,8 @@ describe('a session over HTTP+SSE', () => {
     return { server, url: path === '/sse' ? url : url.replace(/\/mcp$/, '/sse') };
   };
 
-  // Rule passthrough-13 (2024-11-05 transports, "HTTP with SSE"): Over HTTP+SSE the `endpoint` event then
-  // names the URL of the client's own stream with the sealed path and query of the server's endpoint. A
-  // message of anybody else to it gets 404, and so does one to a message path of the server that is known. An
-  // endpoint on another origin passes as it came.
+  // Rule passthrough-13 (2024-11-05 transports, "HTTP with SSE"): Over HTTP+SSE, the `endpoint` event names a sealed
+  // path. A message of another caller to it gets 404.
   test.each([
     ['of the route', '/sse'],
     ['beside the route', '/mcp'],

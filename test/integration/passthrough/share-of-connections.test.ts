@@ -12,8 +12,8 @@ import { done } from '../../fixtures/wire/asked-calls.ts';
 
 const CONNECTIONS = 8;
 
-// Rule admission-10: Responses that are passed through to one caller, on whatever path, take half of `limits.maxConnections` at
-// most. A request beyond that gets 429 with `Retry-After`, and its connection is closed.
+// Rule admission-10: Passed-through responses to one caller take at most half of `limits.maxConnections`. A request
+// beyond that gets 429 with `Retry-After`.
 test.each([
   ['of its endpoint', 'GET', '/mcp'],
   ['of another path', 'GET', '/feed'],

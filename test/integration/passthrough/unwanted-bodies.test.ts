@@ -22,8 +22,7 @@ describe('bodies that are too large', () => {
     expect(upstream.seen.map(({ body: { length } }) => length)).toEqual([1_000, 1_000]);
   });
 
-  // Rule passthrough-16: A body beyond `limits.maxBody` is refused (413); if that turns out in the middle,
-  // the server gets no whole request.
+  // Rule passthrough-16: A body beyond `limits.maxBody` gets 413, and the server gets no complete request.
   test('one that says so is refused before the upstream hears of it', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url, limited);

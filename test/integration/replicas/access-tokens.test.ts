@@ -17,8 +17,7 @@ import {
   RESOURCE,
 } from '../../fixtures/servers/authorization-server.ts';
 
-// Rule tokens-11 (RFC 7519, section 4.1.4): Whether a token is over is seen by the clock of the machine, as its issuer expects,
-// and not by the clock of Redis, which may be that of nobody else.
+// Rule tokens-12.
 test(
   'a token that is over by the clock of the machine is refused, whatever the clock of Redis says',
   { tags: ['redis', 'faketime'] },

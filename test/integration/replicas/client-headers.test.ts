@@ -23,7 +23,7 @@ const forwarding = ({ url }: LegacyServer) => ({
 
 for (const { way, tags, options } of RELAY_WAYS)
   describe(`an API key with replicas that relay ${way}`, { tags, timeout: 90_000 }, () => {
-    // Rule envelope-9.
+    // Rule envelope-5.
     test('goes to the server with the retry that brings it, and nobody else reads it', async () => {
       const { tools } = greeter();
       const legacy = await legacyServer({ tools });
@@ -57,7 +57,7 @@ for (const { way, tags, options } of RELAY_WAYS)
     });
   });
 
-// Rule envelope-9.
+// Rule envelope-5.
 test('an API key goes with every message to a server over HTTP+SSE', async () => {
   const { tools } = greeter();
   const legacy = await legacyServer({ tools, transport: 'http-sse' });
@@ -76,9 +76,8 @@ test('an API key goes with every message to a server over HTTP+SSE', async () =>
   expect(JSON.stringify(gateway.lines())).not.toContain('key-of');
 });
 
-// Rule callers-8: Callers are told apart by `Authorization` and by the headers that `identity.credentialHeaders` names:
-// with different values they share no session, no parked call and no cached list. Under a name that a proxy sets,
-// different values of these headers are different callers, too. No other header tells callers apart.
+// Rule callers-8: Callers with different values of `Authorization` or `identity.credentialHeaders` share no session,
+// parked call or cached list.
 test('an API key has a session of its own, and so has each user of it', async () => {
   const counting = await countingServer();
   const { server } = counting;

@@ -28,8 +28,7 @@ describe.each([
   ['three replicas that relay to each other', 3, async () => ({ relay: true }), []],
   TWO_THROUGH_REDIS,
 ] as const)('%s', { timeout: 90_000 }, (_name, count, options, tags) => {
-  // Rule face-24: With several workers, or replicas with a relay, a session is reached through any of them: requests, questions and
-  // their answers, streams that are opened and resumed, and its end. No session is opened that the client has not asked for.
+  // Rule face-24: With several workers, or replicas with a relay, a session is reached through any of them.
   test('find the session of a client, and open no other', { tags: [...tags] }, async () => {
     const { pids, started, url } = await gateways(count, await options());
     const greetings = (await pids.all()).length;
@@ -79,8 +78,7 @@ test.each([
   expect(body.result).toEqual({ tools: [{ name: 'pid', inputSchema: { type: 'object' } }] });
 });
 
-// Rule face-25: Where the process is dead that had a session, the client gets 404 from any other, and opens a new one. No process of
-// the server is left of a gateway that was killed.
+// Rule face-20.
 test('the session of a replica that was killed is gone, and its process too', async () => {
   const { pids, started } = await gateways(1, { relay: true });
   const { pids: _others, started: more } = await gateways(1, { relay: true });

@@ -11,8 +11,7 @@ import {
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
-// Rule admission-9: With `redis`, all replicas count together. While Redis is unavailable, each counts for itself:
-// the limits hold for each of them, and the outage itself refuses no request. Redis holds no names of callers.
+// Rule admission-9: With `redis`, all replicas count together. While Redis is unavailable, each counts for itself.
 test(
   'replicas count together in Redis, and each for itself while it is unreachable',
   { tags: ['redis'] },

@@ -17,9 +17,8 @@ import { foldedPattern } from '../../../src/limits/rights.ts';
 const unknown = (message: string) => ({ error: { code: -32602, message } });
 
 describe('what a caller may not use', () => {
-  // Rule rights-1 (tools, "Error Handling"; prompts; resources): What the rules of a route do not allow a caller is refused
-  // as if it did not exist, before anything of the request reaches the server: calls and retries of calls, prompts,
-  // resources, completion for them, and subscriptions to them.
+  // Rule rights-1 (tools, "Error Handling"; prompts; resources): What the rules do not allow is refused as if it did
+  // not exist, and nothing of the request reaches the server.
   test.each([
     ['tools/call', { name: 'delete', arguments: {} }, 'Unknown tool: delete'],
     ['tools/call', { name: 'Read', arguments: {} }, 'Unknown tool: Read'],
@@ -109,8 +108,8 @@ describe('what a caller may not use', () => {
     },
   );
 
-  // Rule rights-4: A message that a server could read in another way than the gateway is refused on a route with rules: with a
-  // member twice, or in a spelling that a lax decoder takes for that of a member that counts, as that of Go does.
+  // Rule rights-4: A message with a duplicate or misspelled member, which another parser could read differently, is
+  // refused on a route with rules.
   test('cannot be named beside what is allowed', async () => {
     const { effects, url } = await restricted();
     for (const more of [{ Name: 'delete' }, { NAME: 'delete' }, { nAme: 'delete' }]) {
@@ -121,8 +120,8 @@ describe('what a caller may not use', () => {
   });
 });
 
-// Rule rights-3: Lists leave out what their caller may not use, also if they come from a cache. Passed-through lists do so
-// unless the server compresses them although it is asked not to.
+// Rule rights-3: Lists leave out what their caller cannot use, except passed-through lists that the server compresses
+// unasked.
 test.each([0, 60_000])(
   'lists show what their caller may use, kept for %i ms',
   async (listTtlMs) => {
@@ -168,9 +167,9 @@ describe('rules on tokens', () => {
     return { ...ground, as };
   }
 
-  // Rule rights-2 (authorization, "Runtime Insufficient Scope Errors"): A rule allows what it names to callers whose token has all
-  // of its scopes and, of each of its claims, one of the values. If only scopes are missing, the request gets 403 with
-  // `error="insufficient_scope"` and all the scopes that it needs. Without a token it gets 401.
+  // Rule rights-2 (authorization, "Runtime Insufficient Scope Errors"): A rule allows callers whose token has all its
+  // scopes and one value of each claim. Missing scopes get 403 with `error="insufficient_scope"`, and a missing token
+  // 401.
   test('let a caller in whose token has the scopes, and say to others which ones it needs', async () => {
     const { effects, gateway, url, as } = await guarded('strict');
     const refused = await callTool(url, 'delete', {}, await as('ada'));
@@ -223,8 +222,8 @@ describe('rules on tokens', () => {
   });
 });
 
-// Rule rights-5: Each refusal by rules is counted by its reason, and logged, at most once a minute for each caller, with what was
-// asked for and a digest of the principal, and without claims.
+// Rule rights-5: Each refusal by rules is counted, and logged at most once a minute for each caller, with a digest of
+// the principal.
 test('refusals are counted and logged, with no line for each', async () => {
   const identity = { source: 'header', header: 'x-user' } as const;
   const { gateway, url } = await restricted({ ...ONLY_READ, identity, admin: true });

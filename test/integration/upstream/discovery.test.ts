@@ -92,8 +92,8 @@ test('what is older than its time to live is used once more, and looked at again
   await turnsUntil(() => seen().includes('"greetings":2'));
 });
 
-// Rule discover-6: What is known is returned at once, also while the server is down, and refreshed in the background
-// once it is older than 60 s. After ten times that, it is no longer a reason to refuse a method.
+// Rule discover-6 (caching, "Cacheable Results"): A known result is returned at once, even while the server is down.
+// The client can cache it for 60 s, privately.
 test('the last good reply is given at once while the server is down', async () => {
   const { clock, discovery, stop } = await stage();
   const good = await discovery.discover(REQUEST);
@@ -103,10 +103,8 @@ test('the last good reply is given at once while the server is down', async () =
   expect(await discovery.discover(REQUEST)).toEqual(good);
 });
 
-// Rule discover-7: The response comes within 500 ms. A caller to whom the server says nothing in that time, or who gets an error
-// from it, is told what the server said in its last `initialize` result without credentials of a caller: to the gateway itself,
-// or, with Redis, to one before it. If nothing is known, it is told what is certain: `2026-07-28`, and tools. Both are not to be
-// kept (`ttlMs: 0`).
+// Rule discover-7: The response comes within 500 ms. If the server does not reply in time, the caller gets its last
+// public result, or `2026-07-28` and tools, with `ttlMs: 0`.
 test('a caller without an earlier reply waits for 350 ms, and then gets what is certain', async () => {
   const server = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
@@ -136,8 +134,7 @@ test('a caller without an earlier reply waits for 350 ms, and then gets what is 
   clock.advance(TTL_MS);
 });
 
-// Rule discover-9 (caching, "Cache Scope"): What is known is kept by caller and credentials, and never returned to
-// another.
+// Rule discover-8.
 test('what one caller was shown is not shown to another, nor under other credentials', async () => {
   const { discovery } = await stage();
   const { caller } = REQUEST;

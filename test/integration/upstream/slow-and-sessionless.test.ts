@@ -173,8 +173,7 @@ test('a server that is down since the start is discovered as one that has tools'
   expect([status, response.result]).toEqual([200, CERTAIN]);
 });
 
-// Rule responses-9: The response to `server/discover` is JSON, however long it takes: some clients read nothing else
-// before they know whether the server speaks `2026-07-28`.
+// Rule responses-9: The response to `server/discover` is always JSON.
 test('server/discover is answered with JSON, however long the server takes for a caller', async () => {
   const server = await ScriptedServer.start(({ method, headers, body }, response) => {
     if (method !== 'POST') return void response.writeHead(method === 'DELETE' ? 200 : 405).end();

@@ -28,7 +28,7 @@ describe('the pages of docs/rules', () => {
 const file = (text: string) => ({ path: 'test/a.test.ts', text });
 
 describe('a rule comment', () => {
-  test('gives a rule its text, its specification and the files that hold it', () => {
+  test('gives a rule its text, its specification and its home', () => {
     const home = [
       '  // Rule forms-1 (elicitation, "Form"): A form',
       '  // is shown.',
@@ -41,13 +41,13 @@ describe('a rule comment', () => {
         key: 'forms-1',
         text: 'A form is shown.',
         specification: 'elicitation, "Form"',
-        files: ['test/a.test.ts', 'test/b.test.ts', 'test/c.test.ts'],
+        home: 'test/a.test.ts',
       },
       {
         key: 'forms-2',
         text: 'Shown once.',
         specification: null,
-        files: ['test/c.test.ts', 'test/b.test.ts'],
+        home: 'test/c.test.ts',
       },
     ]);
   });
@@ -67,14 +67,15 @@ test('a page keeps its headings and prose, and lists rules by number', () => {
     key,
     text: 'Text.',
     specification: null,
-    files: ['test/a/x.test.ts'],
+    home: 'test/a/x.test.ts',
   });
   const page =
     '# T\n\n## Forms\n\nProse.\n\n<!-- rules forms -->\n\n- old\n\n## URLs\n\n<!-- rules urls -->\n';
   const made = withRules(page, [rule('forms-10'), rule('forms-2'), rule('urls-1')]);
   expect(made).toBe(
-    '# T\n\n## Forms\n\nProse.\n\n<!-- rules forms -->\n\n- **forms-2** Text. [x]\n- **forms-10** Text. [x]\n\n' +
-      '## URLs\n\n<!-- rules urls -->\n\n- **urls-1** Text. [x]\n\n[x]: ../../test/a/x.test.ts\n',
+    '# T\n\n## Forms\n\nProse.\n\n<!-- rules forms -->\n\n' +
+      '- **[forms-2](../../test/a/x.test.ts)** Text.\n- **[forms-10](../../test/a/x.test.ts)** Text.\n\n' +
+      '## URLs\n\n<!-- rules urls -->\n\n- **[urls-1](../../test/a/x.test.ts)** Text.\n',
   );
   expect(withRules(made, [rule('forms-2'), rule('urls-1')])).not.toContain('forms-10');
 });

@@ -51,10 +51,8 @@ const verify = (token: string, rules: Partial<TokenRules> = {}) =>
   verifyToken(token, { ...RULES, ...rules }, keys, clock);
 
 describe('a token', () => {
-  // Rule tokens-1 (authorization, "Token Handling"): With `identity.source: jwt` a token names its caller if a
-  // key of the issuer signed it, `iss` is the issuer, `aud` is one of `identity.audiences`, it has not expired
-  // and has every scope of `requiredScopes`. The principal is the issuer and the claim `principalClaim`
-  // together: another issuer may give the same name to somebody else.
+  // Rule tokens-1 (authorization, "Token Handling"; RFC 8725, section 3.1): A token is valid if the issuer signed it,
+  // and `iss`, `aud`, expiry and scopes fit. `alg: none` and `HS*` are refused.
   test('that is valid names its caller, together with the issuer', async () => {
     const named = { kind: 'valid', principal: `jwt:["${ISSUER}","ada"]` };
     // The clocks of the issuer and of this machine may differ by 30 s.
@@ -142,8 +140,7 @@ describe('a token', () => {
     expect(await verify(await sign(changes))).toMatchObject({ expected });
   });
 
-  // Rule tokens-2 (RFC 8725, section 3.1): Only signatures that the issuer alone can make count: `alg: none`
-  // and `HS*` are refused, whatever key they name.
+  // Rule tokens-1.
   test('without a signature, or with one of a shared secret, is refused', async () => {
     const problem = 'its algorithm is not allowed';
     const refused = { kind: 'invalid', problem, expected: 'RS*, PS*, ES* or EdDSA' };

@@ -54,8 +54,8 @@ describe('error -32042', () => {
     expect(again.session).toBe(first.session);
   });
 
-  // Rule envelope-6 (authorization, "Token Requirements"): Credentials are those of the request at hand,
-  // never stored ones: a retry that brings a fresh token sends that.
+  // Rule envelope-6 (authorization, "Token Requirements"): Credentials are those of the current request: a retry with
+  // a fresh token sends that one.
   // Rule url-errors-1.
   test('makes the call again with the credentials of the retry', async () => {
     const { paid, tools } = payment();

@@ -16,11 +16,9 @@ const IDENTITY = { source: 'header', header: 'x-user' } as const;
 const by = (user: string) => ({ headers: { 'x-user': user } });
 
 describe('a rate', () => {
-  // Rule admission-1: `limits.ratePerPrincipal` bounds the rate of requests of each caller. Further requests are not
-  // sent to the server, and get error -32603 with `data.reason` `rate_limited`, `data.limit` and the time to wait,
-  // `data.retryAfterMs`. Others are not affected.
-  // Rule admission-2: A retry, with or without answers, and a request about a task are not refused by these limits: the
-  // call was admitted before. A retry that is passed through is one more request (admission-8).
+  // Rule admission-1: `limits.ratePerPrincipal` limits each caller. Further requests get -32603 with `data.reason`
+  // `rate_limited`, `data.limit` and `data.retryAfterMs`.
+  // Rule admission-2: These limits refuse no retry of a translated call, and no request about a task.
   test('of one caller holds for new calls and lists, and not for its retries or for others', async () => {
     const { gateway, url, calls } = await limitedGateway({
       identity: IDENTITY,
@@ -50,8 +48,7 @@ describe('a rate', () => {
     ]);
   });
 
-  // Rule admission-3: `limits.rate` holds for all callers of the route together. A request that is refused by the
-  // caller's own rate does not count here.
+  // Rule admission-3: `limits.rate` holds for all callers of the route together, and `limits.tools` for single tools.
   test('of the route holds for all, and who exceeds its own rate takes nothing of it', async () => {
     const { url, calls } = await limitedGateway({
       identity: IDENTITY,
@@ -65,7 +62,7 @@ describe('a rate', () => {
     expect(calls()).toBe(3);
   });
 
-  // Rule admission-4: `limits.tools` limits single tools, besides the limits of the route.
+  // Rule admission-3.
   test('of a tool holds for this tool only', async () => {
     const { url, calls } = await limitedGateway({
       routeLimits: { tools: { mail: { ...tool, rate: rate(1) } } },
@@ -78,8 +75,8 @@ describe('a rate', () => {
   });
 });
 
-// Rule admission-5: With `limits.tools.*.maxRunning` as many calls of a tool run at a time. One more gets error -32603
-// with `data.reason` `tool_busy`. Retries count, and are not refused; parked calls do not count.
+// Rule admission-5: Calls beyond `limits.tools.*.maxRunning` get -32603 with `data.reason` `tool_busy`. Parked calls
+// do not count.
 test('a tool that is busy takes no further call, and every retry', async () => {
   const { url, server, gateway } = await limitedGateway(
     {

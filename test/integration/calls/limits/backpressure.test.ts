@@ -47,9 +47,8 @@ const burst =
   };
 
 describe('the stream of a call', () => {
-  // Rule http-11: While 256 KiB wait for its client, the stream of a call is not read: the server is held
-  // back by its own connection, and the client gets everything. Of several clients that wait for one call the
-  // fastest counts. The stream of a parked call is still read, and its notifications are dropped.
+  // Rule http-11: While 256 KiB wait for its client, the stream of a call is not read, and nothing is lost. The
+  // stream of a parked call is read, and its notifications are dropped.
   test(
     'brings 30 MB of progress in a burst to a client that reads',
     { timeout: 60_000 },
@@ -191,10 +190,8 @@ async function gatewayOf(server: ScriptedServer, overrides: GatewayOverrides = {
 }
 
 describe('a stream that is shared', () => {
-  // Rule http-12 (progress, "Behavior Requirements"): A stream that several share (that of HTTP+SSE, the
-  // standalone stream, a queue in Redis) is never paused. A client that is behind gets the newest progress
-  // only, and no log messages; they are counted in the log (`notifications.dropped`), and the client is told how many
-  // it missed. The result always arrives.
+  // Rule http-12 (progress, "Behavior Requirements"): A stream that several clients share is never paused. A slow
+  // client gets the newest progress, no log messages, the number of those it missed, and always the result.
   test(
     'brings each of two calls its result, and the newest progress',
     { timeout: 60_000 },

@@ -18,10 +18,8 @@ describe('a server that is down', () => {
     upstream: { circuitBreaker: { consecutiveFailures: 3 } },
   });
 
-  // Rule admission-6: After `upstream.circuitBreaker.consecutiveFailures` failures in a row (no connection, no response
-  // in time, 502, 503 or 504) new requests get error -32603 with `data.reason` `circuit_open` and the time to wait, and
-  // the server is left alone: `mrtr_gateway_upstream_up` is 0. Then one request is tried. Parked calls and their retries
-  // go on.
+  // Rule admission-6: After `upstream.circuitBreaker.consecutiveFailures`, new requests get -32603 with `data.reason`
+  // `circuit_open`. Then one request is tried. Parked calls go on.
   // Rule admission-2.
   test('is left alone, while its parked calls go on', async () => {
     const { gateway, url, calls, server } = await limitedGateway(

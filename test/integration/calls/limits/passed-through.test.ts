@@ -36,12 +36,8 @@ describe('requests that are passed through', () => {
   const call = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'plain' } };
   const where = JSON.stringify({ ...call, params: { name: 'where' } });
 
-  // Rule admission-8: Requests that are passed through to a server count as well, on whatever path. One beyond a rate
-  // gets 429; one for a server that is down, or at a process that cannot keep up, gets 503. Both have `Retry-After`,
-  // in seconds that are rounded up, and the same JSON-RPC error. Each request of a batch counts. A retry for a modern
-  // server counts, since only that server knows whether it issued the `requestState`. So does a body that only the
-  // server can read (a compressed one, for example); it gets 415 where single tools are limited. Responses,
-  // notifications and, on other paths than the endpoint, forms and what is no JSON-RPC are not limited.
+  // Rule admission-8: Passed-through requests count as well: beyond a rate they get 429, and 503 if the server is
+  // down or the process overloaded. Both have `Retry-After`.
   test('get 429 with Retry-After, and answers of legacy clients pass', async () => {
     const { url, server, gateway } = await limitedGateway({
       routeLimits: { ratePerPrincipal: rate(1) },

@@ -35,8 +35,8 @@ function chunked(body: string, pieceBytes: number): string {
 describe('the size of a body', () => {
   const limited = () => ground({ limits: { maxBodyBytes: LIMIT } });
 
-  // Rule validation-2: A body may be as large as `limits.maxBody` (413, -32600), refused before a byte of it
-  // is read where its length is declared. One that is shorter than declared makes no call.
+  // Rule validation-2: A body larger than `limits.maxBody` gets 413, -32600. A body shorter than declared makes no
+  // call.
   test.each<[string, (body: string) => string | Buffer]>([
     ['in one piece', (body) => rawCall({ body })],
     ['in many chunks', (body) => chunked(body, 100)],
@@ -135,8 +135,7 @@ describe('a body that is compressed', () => {
 });
 
 describe('a media type', () => {
-  // Rule validation-3: `Content-Type` must be `application/json`, with parameters or without, and the body
-  // not compressed; otherwise 415, -32600.
+  // Rule validation-3: `Content-Type` must be `application/json`, and the body uncompressed, otherwise 415, -32600.
   test.each([
     ['that a form of a web page can send', 'text/plain'],
     ['of a form', 'application/x-www-form-urlencoded'],
@@ -173,7 +172,7 @@ describe('a text', () => {
     const [before = '', after = ''] = withArguments('{"text":"@"}').split('@');
     return Buffer.concat([Buffer.from(before), Buffer.from(hex, 'hex'), Buffer.from(after)]);
   };
-  // Rule validation-5 (basic/index, "Error Codes"): A body that is not JSON in UTF-8 is 400, -32700.
+  // Rule validation-5 (basic/index, "Error Codes"): A body that is not JSON in UTF-8 gets 400, -32700.
   test.each<[string, Buffer | string]>([
     ['with a byte that UTF-8 does not have', bytes('ff')],
     ['with a character that is cut short', bytes('e282')],

@@ -23,9 +23,8 @@ const body = callBody();
 const bytes = Buffer.byteLength(body);
 const chunk = `${bytes.toString(16)}\r\n${body}\r\n`;
 
-// Rule http-1: Framing that two parsers could read differently (`Content-Length` beside `Transfer-Encoding`, a
-// repeated, signed or listed length, folded headers, bare line feeds, a space before a colon, broken chunks) gets 400
-// and the connection is closed; nothing after it is read as another request.
+// Rule http-1: Ambiguous framing gets 400 and closes the connection: `Content-Length` beside `Transfer-Encoding`, a
+// repeated or signed length, folded headers, bare line feeds, broken chunks.
 describe('framing that could smuggle a request is refused, and the connection closed', () => {
   test.each<[string, string]>([
     [
@@ -89,8 +88,8 @@ describe('framing that could smuggle a request is refused, and the connection cl
     await expectUnharmed(field);
   });
 
-  // Rule http-2: `chunked` is the only transfer coding (501 otherwise, or 400 where the end of the body
-  // cannot be told), and chunk extensions have a bound (413).
+  // Rule http-2: Any transfer coding other than `chunked` gets 501, or 400 if the end of the body is unclear. Chunk
+  // extensions beyond their limit get 413.
   test.each(['gzip, chunked', 'xchunked', 'gzip'])(
     'the transfer coding "%s" is not known here',
     async (coding) => {
@@ -127,8 +126,7 @@ describe('framing that could smuggle a request is refused, and the connection cl
 });
 
 describe('Expect', () => {
-  // Rule http-6: A client that asks with `Expect: 100-continue` is told to go on only after its headers
-  // passed every check; what is refused by its headers (403, 413) is never uploaded.
+  // Rule http-6: `Expect: 100-continue` gets its 100 only after the headers pass every check.
   test('a client that asks whether to go on is told to, and gets its response', async () => {
     const field = await ground();
     const socket = open(field.url);
@@ -161,8 +159,7 @@ describe('Expect', () => {
 });
 
 describe('connections', () => {
-  // Rule http-7: Pipelined requests get their responses in order, and malformed bytes after a request never cause a
-  // response in its place.
+  // Rule http-7: Pipelined requests get their responses in order, even if malformed bytes follow.
   test('pipelined requests get their responses in their order', async () => {
     const field = await ground();
     const socket = open(field.url);

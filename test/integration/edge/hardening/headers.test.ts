@@ -14,7 +14,7 @@ const body = callBody();
 const bytes = Buffer.byteLength(body);
 
 describe('headers', () => {
-  // Rule http-3: At most 100 headers, and 16 KiB of them together: beyond that 431.
+  // Rule http-3: More than 100 headers, or more than 16 KiB of them, get 431.
   test.each([
     ['one that is larger than 16 KiB', rawCall({ more: [['x-large', 'x'.repeat(17_000)]] })],
     ['many that are larger together', rawCall({ more: many(600, 'x'.repeat(30)) })],
@@ -29,9 +29,8 @@ describe('headers', () => {
     await expectUnharmed(field);
   });
 
-  // Rule http-4 (streamable-http, "Server Validation"): `Host`, `Origin`, `Authorization`, `Content-Type`
-  // and the header of `identity.header` may be in a request only once (400), even if both say the same. A repeated `MCP-Protocol-Version`,
-  // `Mcp-Method` or `Mcp-Name` is 400 with -32020.
+  // Rule http-4 (streamable-http, "Server Validation"): A repeated `Host`, `Origin`, `Authorization`, `Content-Type`
+  // or `identity.header` gets 400. A repeated `MCP-Protocol-Version`, `Mcp-Method` or `Mcp-Name` gets 400, -32020.
   test.each([
     ['Host', 'localhost', -32600],
     ['Origin', 'http://localhost', -32600],
@@ -64,8 +63,8 @@ describe('headers', () => {
     expect((await sendRaw(free.url, twice)).status).toBe(200);
   });
 
-  // Rule http-5: The request target must be a path: absolute URLs, `//host` and `*` get 400, and CONNECT
-  // opens no tunnel.
+  // Rule http-5: The request target must be an unambiguous path: absolute URLs, `//host`, `*`, dot segments,
+  // backslashes and fragments get 400. CONNECT opens no tunnel.
   test.each([
     ['another authority in the target', 'http://evil.example/mcp'],
     ['our own authority in the target', 'http://localhost/mcp'],
@@ -85,8 +84,7 @@ describe('headers', () => {
     await expectUnharmed(field);
   });
 
-  // Rule validation-13 (streamable-http, "Standard Request Headers" and "Case Sensitivity"): `Mcp-Method`
-  // must be there and equal to the method, case included (400, -32020).
+  // Rule validation-16.
   test('an underscore does not stand for a hyphen', async () => {
     const field = await ground();
     const request = rawCall({
@@ -137,8 +135,8 @@ describe('what is written into headers', () => {
   const LINES = 'echo\r\nx-injected: 1';
   const encoded = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
 
-  // Rule envelope-8 (streamable-http, "Value Encoding"): Whatever is in a name or a value, it adds no
-  // header to a message upstream or to a response.
+  // Rule envelope-8 (streamable-http, "Value Encoding"): No name or value can add a header to a message upstream or
+  // to a response.
   test('a tool whose name has line breaks adds no header anywhere', async () => {
     const field = await ground();
     const body = callBody(LINES);
@@ -192,8 +190,7 @@ describe('what is written into headers', () => {
     await expectUnharmed(field);
   });
 
-  // Rule http-13: No response of the gateway itself names its software (`Server`, `X-Powered-By`, `Via`) or
-  // sets a cookie.
+  // Rule http-13: No response of the gateway names its software or sets a cookie.
   test.each(['server', 'x-powered-by', 'via', 'set-cookie', 'mcp-session-id'])(
     'no answer has the header %s',
     async (name) => {

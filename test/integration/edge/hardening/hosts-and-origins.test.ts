@@ -25,9 +25,8 @@ describe('behind a loopback address', () => {
     'localhost, evil.example',
     'evil.example\tlocalhost',
   ];
-  // Rule callers-2 (streamable-http, "Security & Endpoint"): Where the gateway listens on loopback, the
-  // `Host` must be a name of this machine, the host of an allowed origin, or in `edge.allowedHosts`;
-  // otherwise 403. This holds for the admin listener as well.
+  // Rule callers-2 (streamable-http, "Security & Endpoint"): On loopback, a `Host` that is not this machine, an
+  // allowed origin or in `edge.allowedHosts` gets 403. The same holds for the admin listener.
   test.each(refusedHosts)('Host %s is another name, and refused', async (host) => {
     const field = await ground();
     const answer = await sendRaw(field.url, rawCall({ changes: { host } }));
@@ -60,10 +59,8 @@ describe('behind a loopback address', () => {
     await expectUnharmed(field);
   });
 
-  // Rule callers-1 (streamable-http, "Security & Endpoint" 1): A request with an `Origin` that is not listed
-  // in `edge.allowedOrigins` gets 403, on every path, also an origin of this machine. Where the gateway listens
-  // on loopback, its own origin passes, which no page has: see callers-10. A request without `Origin` comes from
-  // no web page and passes.
+  // Rule callers-1 (streamable-http, "Security & Endpoint" 1): An `Origin` that is not in `edge.allowedOrigins` gets
+  // 403 on every path. On loopback the gateway's own origin passes, and a request without `Origin` always does.
   test.each([
     'http://localhost:5173',
     'https://127.0.0.1',

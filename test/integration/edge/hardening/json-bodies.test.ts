@@ -17,9 +17,8 @@ describe('nesting', () => {
     return withArguments(`{"a":${'['.repeat(inner)}${']'.repeat(inner)}}`);
   };
 
-  // Rule validation-6: JSON that nests deeper than 64 levels, has a duplicate member in an object, or a
-  // member that would reach the prototype of an object, is 400, -32600: two parsers could take it for different
-  // things.
+  // Rule validation-6: JSON with more than 64 levels, more than 131,072 objects and arrays, a duplicate member or a
+  // prototype member gets 400, -32600.
   test('may be as deep as the limit, and no level deeper', async () => {
     const field = await ground();
     expect((await sendRaw(field.url, rawCall({ body: deep(64) }))).status).toBe(200);
@@ -106,9 +105,8 @@ describe('members', () => {
 
 describe('a message', () => {
   const call = callBody();
-  // Rule validation-8 (basic/index, "Requests"; streamable-http, "Sending Messages" 4): One JSON-RPC 2.0
-  // object with a `method` that is a string and an `id` that is a string or an integer, never `null`;
-  // otherwise 400, -32600.
+  // Rule validation-8 (basic/index, "Requests"; streamable-http, "Sending Messages" 4): The body must be one JSON-RPC
+  // 2.0 request whose `id` is a string or an integer, otherwise 400, -32600.
   // Rule validation-1.
   test.each([
     ['a batch', `[${call}]`],

@@ -20,8 +20,8 @@ async function inFrontOfPages(
 }
 
 describe('a page of a server, behind a loopback address', () => {
-  // Rule callers-10: Where the gateway listens on loopback, a document that passes through has an origin of its own, and
-  // no scripts: `Content-Security-Policy: sandbox` is added to the policies of the server, and `nosniff` is set.
+  // Rule callers-10: On loopback, a document that passes through gets `Content-Security-Policy: sandbox` and
+  // `nosniff`.
   test.each(['/mcp', '/page', '/.well-known/page'])(
     'has no rights of this machine: one of %s is sandboxed',
     async (path) => {
@@ -48,8 +48,7 @@ describe('a page of a server, behind a loopback address', () => {
 });
 
 describe('cookies, which a browser shares between all ports of a host', () => {
-  // Rule callers-11: Where the gateway listens on loopback, `Cookie` does not pass to a server, and `Set-Cookie` and
-  // `Clear-Site-Data` do not pass from it: those of all applications of this machine are one store.
+  // Rule callers-11: On loopback, `Cookie`, `Set-Cookie` and `Clear-Site-Data` do not pass.
   test.each(['/mcp', '/page'])(
     'of other applications do not reach the server of %s, and it sets none for them',
     async (path) => {
@@ -69,8 +68,8 @@ describe('cookies, which a browser shares between all ports of a host', () => {
 });
 
 describe('a request without Origin that a browser makes', () => {
-  // Rule callers-12: Where the gateway listens on loopback, a request without `Origin` whose `Sec-Fetch-Site` names another
-  // site, or another origin of the same one, gets 403: a page asks so for an image, or follows a link.
+  // Rule callers-12: On loopback, a request without `Origin` whose `Sec-Fetch-Site` names another site or origin gets
+  // 403.
   test.each(['cross-site', 'same-site'])(
     'for a page that is %s does not reach the server',
     async (site) => {

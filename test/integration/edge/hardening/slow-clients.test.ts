@@ -31,8 +31,8 @@ const isCancelled = ({ body }: { body: { method?: string } | undefined }) =>
 
 describe('a request that comes too slowly', () => {
   const head = (changes = {}) => rawRequest('POST', '/mcp', callHeaders(changes));
-  // Rule http-8: The head of a request may take 10 s and the whole of it 30 s, however slowly it comes; then 408 and
-  // the connection is cut. Time that a call takes at the server does not count.
+  // Rule http-8: The head of a request can take 10 s, and the whole request 30 s. Then it gets 408 and the connection
+  // is closed.
   test.each<[string, string, string | undefined]>([
     ['without a first byte', '', undefined],
     ['with a head that stops', head().slice(0, 40), undefined],
@@ -93,8 +93,8 @@ describe('a request that comes too slowly', () => {
 });
 
 describe('a connection', () => {
-  // Rule http-9: A connection may be idle for 65 s between requests. Beyond `limits.maxConnections` no
-  // further one is accepted, and the gateway logs it (`edge.connection_limit`).
+  // Rule http-9: A connection can be idle for 65 s. Beyond `limits.maxConnections` no connection is accepted, and
+  // `edge.connection_limit` is logged.
   test('that is idle between two requests is closed without a response', async () => {
     const field = await ground({ timeouts: SHORT });
     const answer = await sendRaw(field.url, rawCall(), { untilClosed: true });
@@ -151,10 +151,8 @@ describe('a client that does not read', () => {
       body: callBody('flood').replace('"_meta":{', '"_meta":{"progressToken":7,'),
     });
 
-  // Rule http-10: A client that reads is never disconnected, however slowly it reads. One that reads nothing for 60 s
-  // while data waits for it counts as gone, 5 s later at most: its call is cancelled upstream, and the gateway logs it
-  // (`edge.client_stalled`). A listener is disconnected as well when 256 KiB wait for it, since the stream of its server is
-  // shared and cannot be paused.
+  // Rule http-10: A client that reads nothing for 60 s while data waits is gone: its call is cancelled, and
+  // `edge.client_stalled` is logged. A listener is disconnected when 256 KiB wait for it.
   test('its stream is cut after a while, and the call cancelled', async () => {
     const field = await ground({ timeouts: SHORT }, flood);
     const { client, server } = await openBoth(field.url);

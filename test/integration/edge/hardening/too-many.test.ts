@@ -5,8 +5,7 @@ import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import { json } from '../../../fixtures/servers/scripted-server.ts';
 import { callsOf, expectUnharmed, ground } from '../../../fixtures/gateways/survival-testbed.ts';
 
-// Rule validation-23: Calls beyond `limits.maxRunningCalls` are refused in-band: 200, -32603 with
-// `data.reason: "overloaded"`, since clients take 429 and 5xx as a sign to change eras.
+// Rule validation-23: Calls beyond `limits.maxRunningCalls` get 200, -32603 with `data.reason` `overloaded`.
 // Rule failures-7.
 test('calls beyond the limit are refused at once, and taken again afterwards', async () => {
   const answer = Promise.withResolvers<() => void>();

@@ -49,9 +49,8 @@ async function fill({ url }: Ground, changes: Record<string, string> = {}, path 
   throw new Error('nothing was refused');
 }
 
-// Rule http-14: Bodies that have not come whole take a quarter of the memory that `limits.maxMemoryPercent` allows at most, and
-// those of one caller half of that; callers without a name count as one. A request whose body exceeds that gets 503 with
-// `Retry-After`. The first 16 KiB of each body do not count.
+// Rule http-14: Unfinished bodies take at most a quarter of the memory of `limits.maxMemoryPercent`, and those of one
+// caller half of that. A body beyond it gets 503 with `Retry-After`.
 test('take no more than their part of the memory, and make room when they end', async () => {
   const field = await ground(MEMORY);
   const unfinished = await fill(field);

@@ -12,8 +12,8 @@ const onTheWire = (text: string) => Buffer.from(text, 'utf8').toString('latin1')
 const sentinel = (text: string) => `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 
 describe('a header field', () => {
-  // Rule validation-11 (streamable-http, "Case Sensitivity"): Names of headers are compared without regard to
-  // case, their values with. Spaces and tabs around a value do not count; nothing else is trimmed.
+  // Rule validation-11 (streamable-http, "Case Sensitivity"): Header names are compared without case, values with
+  // case. Spaces and tabs around a value do not count.
   test('is found whatever the case of its name, and keeps the case of its value', () => {
     expect(readHeader(['MCP-method', 'Tools/Call'], 'Mcp-Method')).toEqual({
       type: 'present',
@@ -42,9 +42,8 @@ describe('a header field', () => {
   });
 });
 
-// Rule validation-17 (streamable-http, "Value Encoding"): `Mcp-Name` and `Mcp-Param-*` may be `=?base64?…?=`:
-// then they are always decoded, as canonical Base64 of UTF-8 or not at all (400, -32020). The markers are
-// case-sensitive. UTF-8 that a client did not encode is understood.
+// Rule validation-17 (streamable-http, "Value Encoding"): `Mcp-Name` and `Mcp-Param-*` can be `=?base64?…?=` in
+// canonical Base64 of UTF-8, otherwise 400, -32020.
 describe('a header value (streamable-http, "Value Encoding")', () => {
   test('that is marked as Base64 comes back as any text that was put in', () => {
     fc.assert(
@@ -113,9 +112,8 @@ describe('a header value (streamable-http, "Value Encoding")', () => {
 });
 
 describe('Accept', () => {
-  // Rule validation-4 (streamable-http, "Sending Messages" 2): `Accept` may list both types, `*/*`, the
-  // stream only, or be missing. With JSON only, the response is one object however long it takes, without
-  // notifications, and `subscriptions/listen` is refused (406). With neither, every request is (406).
+  // Rule validation-4 (streamable-http, "Sending Messages" 2): An `Accept` with neither JSON nor event streams gets
+  // 406. With JSON alone, the response is one object without notifications, and `subscriptions/listen` gets 406.
   test.each([
     [undefined, 'both'],
     ['', 'both'],

@@ -32,9 +32,8 @@ const claiming = (method: string, version: JsonValue = MODERN) =>
   request(method, { _meta: { [CLAIM]: version } });
 const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
 
-// Rule eras-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): A message with a
-// claim is modern, whatever its headers say. That holds for `initialize` too: it is then a method that does
-// not exist (404, -32601).
+// Rule eras-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): A message with a claim is
+// modern, whatever its headers say. A modern `initialize` gets 404, -32601.
 describe('a request that names its version in its own _meta is modern', () => {
   test.each<[string, JsonValue, string | null]>([
     ['tools/call', MODERN, MODERN],
@@ -57,10 +56,9 @@ describe('a request that names its version in its own _meta is modern', () => {
 describe('initialize without a claim', () => {
   const initialize = request('initialize', { protocolVersion: LEGACY, capabilities: {} });
 
-  // Rule eras-4 (versioning, "Backward Compatibility with Initialization-Based Versions"; streamable-http,
-  // "Earlier Streamable HTTP Revisions"): A request without a claim and without the modern header is legacy.
-  // With `edge.legacyClients: pass-through` (the default) it goes to the server as it came; so do responses,
-  // notifications and batches of legacy clients.
+  // Rule eras-4 (versioning, "Backward Compatibility with Initialization-Based Versions"; streamable-http, "Earlier
+  // Streamable HTTP Revisions"): A request without a claim and without the modern header is legacy. With
+  // `edge.legacyClients: pass-through`, the default, it goes to the server unchanged.
   test.each([null, LEGACY])('and with the header %j is legacy', (header) => {
     expect(eraOf(initialize, header, both)).toEqual({ type: 'legacy' });
   });
@@ -76,9 +74,9 @@ describe('initialize without a claim', () => {
     },
   );
 
-  // Rule eras-3 (basic/index, "`_meta`"; streamable-http, "Server Validation"): An `initialize` without a
-  // claim under `MCP-Protocol-Version: 2026-07-28` contradicts itself: 400, -32020. Any other request without
-  // a claim under that header gets 400, -32602, with the `_meta` members that it lacks.
+  // Rule eras-3 (basic/index, "`_meta`"; streamable-http, "Server Validation"): Under `MCP-Protocol-Version:
+  // 2026-07-28`, an `initialize` without a claim gets 400, -32020. Any other request without a claim gets 400,
+  // -32602.
   test.each([only, both])('under a modern header contradicts itself', (policy) => {
     expect(eraOf(initialize, MODERN, policy)).toMatchObject({
       type: 'refused',
@@ -167,8 +165,8 @@ describe('a list of messages', () => {
     expect(eraOf(batch, null, only)).toMatchObject({ httpStatus: 400, error: { code: -32600 } });
   });
 
-  // Rule eras-7 (streamable-http, "Sending Messages" 4): A batch with a modern message in it, and any batch
-  // where legacy clients are rejected, gets 400, -32600; so does an empty one.
+  // Rule eras-7 (streamable-http, "Sending Messages" 4): An empty batch, one with a modern message, and every batch
+  // if legacy clients are rejected, get 400, -32600.
   test('is refused when any of them is modern (streamable-http: one message per request)', () => {
     const batch = [request('ping'), claiming('tools/list')];
     expect(eraOf(batch, null, both)).toMatchObject({ httpStatus: 400, error: { code: -32600 } });

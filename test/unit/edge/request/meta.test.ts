@@ -41,8 +41,7 @@ test('capabilities alone are enough (basic/index, "Per-request protocol fields")
   });
 });
 
-// Rule envelope-1 (basic/index, "Statelessness"): Capabilities count for the request that declares them, and
-// for nothing before or after it.
+// Rule envelope-1 (basic/index, "Statelessness"): Capabilities count only for the request that declares them.
 test('capabilities say what this request may be asked, and no other request does', () => {
   expect(read({ [CAPABILITIES]: { roots: {} } }).profile).toEqual({
     ...EMPTY_PROFILE,
@@ -50,9 +49,8 @@ test('capabilities say what this request may be asked, and no other request does
   });
 });
 
-// Rule validation-12 (basic/index, "`_meta`"): `clientCapabilities` must be an object; `clientInfo`, which
-// may be missing, must have a `name` and a `version`; the progress token must be a string or an integer.
-// Otherwise 400, -32602, naming the member.
+// Rule validation-12 (basic/index, "`_meta`"): A malformed `clientCapabilities`, `clientInfo` or progress token gets
+// 400, -32602 with the name of the member. `clientInfo` can be missing.
 describe('what is wrong is named', () => {
   test.each<[JsonObject, string]>([
     [{}, CAPABILITIES],
@@ -70,8 +68,8 @@ describe('what is wrong is named', () => {
   });
 });
 
-// Rule envelope-2 (basic/index, "`_meta`"): `clientInfo` decides nothing; its `name`, `version` and `title`
-// are sent in the legacy `initialize`.
+// Rule envelope-2 (basic/index, "`_meta`"): `clientInfo` decides nothing. Its `name`, `version` and `title` are sent
+// in the legacy `initialize`.
 // Rule handshake-7.
 test('of clientInfo goes on what every legacy revision knows', () => {
   const info = { name: 'c', version: '1', title: 'C', icons: [], websiteUrl: 'https://a.example' };

@@ -33,9 +33,8 @@ test('server/discover is served here, lists and completions are passed on', () =
   }
 });
 
-// Rule validation-16 (streamable-http, "Standard Request Headers"): `Mcp-Name` must be there and equal to
-// `params.name` (`tools/call`, `prompts/get`) or `params.uri` (`resources/read`), case included (400, -32020). If the
-// body lacks the member, the check of the params refuses the request. On other methods the header is ignored.
+// Rule validation-16 (streamable-http, "Standard Request Headers"): A missing or different `Mcp-Method` gets 400,
+// -32020, as does `Mcp-Name`, which repeats `params.name` or `params.uri`.
 test.each<[MethodName, string | null]>([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],

@@ -112,9 +112,8 @@ describe('a request that passes', () => {
     expect(accepted().clientInfo).toBeNull();
   });
 
-  // Rule eras-10 (streamable-http, "Earlier Streamable HTTP Revisions"): `Mcp-Session-Id` and `Last-Event-ID`
-  // on a modern request mean nothing: they are ignored, do not go upstream, and no response to it has a
-  // session id.
+  // Rule eras-10 (streamable-http, "Earlier Streamable HTTP Revisions"): `Mcp-Session-Id` and `Last-Event-ID` of a
+  // modern request are ignored. No modern response has a session id.
   test('may come with a session id and Last-Event-ID, which mean nothing now', () => {
     const headers = { 'Mcp-Session-Id': 's', 'Last-Event-ID': 'e', 'Mcp-Param-X': 'y' };
     expect(accepted({ headers }).id).toBe(7);
@@ -129,13 +128,10 @@ describe('a request that passes', () => {
   });
 });
 
-// Rule validation-9 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"):
-// The claim must be a string (400, -32602), the header `MCP-Protocol-Version` must be there and equal to it
-// (400, -32020), and the version served (400, -32022, with `supported` and `requested`), in this order, and
-// before the rest of the envelope, which another revision may lay out differently.
-// Rule validation-20 (logging, "Error Handling"): From here on the call itself is judged, with HTTP status
-// 200: an unknown `logLevel` is -32602.
-// Rules validation-4, validation-11, validation-13, validation-16, validation-22.
+// Rule validation-9 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"): A claim
+// that is no string gets 400, -32602, a missing or different `MCP-Protocol-Version` 400, -32020, and an unknown
+// version 400, -32022 with `supported`.
+// Rules validation-21, validation-4, validation-11, validation-16, validation-22.
 describe('each step refuses with its own status and code', () => {
   test.each<[string, Change, readonly [number, number, JsonValue]]>([
     [
@@ -217,9 +213,8 @@ describe('each step refuses with its own status and code', () => {
     },
   );
 
-  // Rule validation-14 (streamable-http, "Protocol Version Header"): A method that `2026-07-28` does not know is 404,
-  // -32601; so are `ping`, `logging/setLevel`, `resources/subscribe`, `tasks/result`, `tasks/list` and vendors' own
-  // methods, and the methods of the tasks extension where no tasks are offered (promoted-11).
+  // Rule validation-14 (streamable-http, "Protocol Version Header"): An unknown or removed method, or a vendor's own,
+  // gets 404, -32601.
   // Rule eras-2.
   test.each([
     'initialize',
@@ -392,9 +387,8 @@ describe('whatever comes', () => {
     ...['progressToken', 'constructor', 'toString', 'n'],
   ];
 
-  // Rule validation-1 (basic/index, "Error Responses" and "Error Codes"): Every refusal is a JSON-RPC error
-  // that the modern schema allows; no code from -32000 to -32019 is ever made up here. Nothing that a client
-  // sends makes the gateway fail.
+  // Rule validation-1 (basic/index, "Error Responses" and "Error Codes"): Every refusal is a JSON-RPC error of the
+  // modern schema. No code from -32000 to -32019 is made up.
   test('is read or refused with an error that 2026-07-28 allows, and nothing is thrown', () => {
     const change: fc.Arbitrary<Change> = fc.record(
       {

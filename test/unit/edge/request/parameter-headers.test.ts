@@ -8,9 +8,8 @@ const zone: AnnotatedParameter = { name: 'Zone', type: 'integer', path: ['where'
 const dry: AnnotatedParameter = { name: 'Dry', type: 'boolean', path: ['dry'] };
 const base64 = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
 
-// Rule validation-19 (streamable-http, "Server Validation"): `Mcp-Param-*` compares integers as numbers
-// (`42.0` is `42`), booleans as `true` and `false`, and expects no header for an argument that is absent or
-// `null`.
+// Rule validation-19 (streamable-http, "Server Validation"): `Mcp-Param-*` compares integers as numbers, and booleans
+// as `true` and `false`. An absent or `null` argument has no header.
 describe('headers that say what the arguments say', () => {
   test.each([
     ['a text', region, { region: 'us-west1' }, 'us-west1'],

@@ -29,9 +29,8 @@ describe.each(Object.entries(SOUND))('%s', (method, sound) => {
     expect(problem(method, { ...sound, 'x-unknown': [1] })).toBeNull();
   });
 
-  // Rule validation-21 (basic/index, "Error Codes"): Params of the wrong shape for their method are -32602,
-  // naming the member: `name`, `uri`, `arguments`, `cursor`, `ref`, `argument`, `context`, `notifications`.
-  // Unknown members pass.
+  // Rule validation-21 (basic/index, "Error Codes"; logging, "Error Handling"): An unknown `logLevel` and params of
+  // the wrong shape get 200, -32602 with the name of the member. Unknown members pass.
   test.each(Object.keys(sound))('requires %s', (member) => {
     const { [member]: _left, ...rest } = sound;
     expect(problem(method, rest)).toMatch(`params.${member} must be`);
@@ -76,9 +75,9 @@ describe('answers and state', () => {
     },
   );
 
-  // Rule validation-22 (MRTR, "Error Handling" and "Supported Requests"): `inputResponses` must be an object
-  // of objects and `requestState` a string, `null` being neither, and both belong to `tools/call`,
-  // `prompts/get` and `resources/read` only; otherwise -32602.
+  // Rule validation-22 (MRTR, "Error Handling" and "Supported Requests"): `inputResponses` must be an object of
+  // objects, and `requestState` a string. With other methods than `tools/call`, `prompts/get` and `resources/read`
+  // they get -32602.
   test.each([
     [{ inputResponses: null }, 'inputResponses must be an object'],
     [{ inputResponses: [] }, 'inputResponses must be an object'],

@@ -126,8 +126,8 @@ const result = (id: string | number) => ({ id, result: {} });
 const messageOf = (message: object) => ({ jsonrpc: '2.0', ...message });
 
 describe('in front of a server over stdio', () => {
-  // Rule face-1: The response to a POST is one JSON object if its only message is the response and comes within 5 s; otherwise it
-  // is an event stream. A client that accepts one of both gets that. Ids that differ in type are different.
+  // Rule face-1: The response to a POST is JSON if it is the only message and comes within 5 s, otherwise an event
+  // stream. `Accept` decides if it allows only one.
   test('a response alone is one JSON object, byte for byte as the server wrote it', () => {
     const field = open();
     const number = field.ask(1, 'tools/list');
@@ -165,8 +165,8 @@ describe('in front of a server over stdio', () => {
     expect([response.type, response.messages]).toEqual([type, [messageOf(result(1))]]);
   });
 
-  // Rule face-2: A question of the server goes on the newest open `tools/call`, `prompts/get` or `resources/read`, else on another
-  // open POST, else on the GET, and waits 30 s for one of them. Then the server gets an error. Each message goes on one stream.
+  // Rule face-2: A question goes on its open call, else on another open POST, else on the GET. It waits 30 s for one,
+  // then the server gets an error.
   test('a question goes on the newest call, else on another request, else on the GET', () => {
     const field = open();
     const { response: standalone } = field.listen();
@@ -201,8 +201,8 @@ describe('in front of a server over stdio', () => {
     expect(field.listen().response.messages).toEqual([]);
   });
 
-  // Rule face-3: Progress goes on the request with its token, every other notification on the GET if it is open, else on the newest
-  // POST, and else it is kept for the next stream.
+  // Rule face-3: Progress goes on its request. Other notifications go on the GET, else on the newest POST, else they
+  // wait for the next stream.
   test('progress goes on the request that has its token', () => {
     const field = open();
     const first = field.ask(1, 'tools/call', { _meta: { progressToken: 'a' } });
@@ -227,8 +227,7 @@ describe('in front of a server over stdio', () => {
     expect(call.messages).toHaveLength(1);
   });
 
-  // Rule face-4: A later GET replaces the earlier one, whose connection is mostly dead; within 2 s it gets 409. The earlier one comes
-  // back when the later one is gone.
+  // Rule face-4: A later GET replaces the earlier one. Within 2 s it gets 409.
   test('a later GET replaces the earlier one', () => {
     const field = open();
     const first = field.listen();
@@ -257,9 +256,8 @@ describe('in front of a server over stdio', () => {
     expect(third.response.isEnded).toBe(false);
   });
 
-  // Rule face-5: A client that leaves cancels nothing. It resumes a stream with a GET and `Last-Event-ID`, and gets what it has not
-  // had, or 204 if it has all. At 2025-11-25, and at no other revision, each stream begins with an event without data, from which
-  // it can be resumed.
+  // Rule face-5: A client that disconnects cancels nothing. A GET with `Last-Event-ID` resumes its stream, or gets
+  // 204 if nothing is missing.
   test('a client whose connection broke resumes the response to a call', () => {
     const field = open('2025-11-25');
     const call = field.ask(1, 'tools/call', {}, 'stream');
@@ -298,9 +296,8 @@ describe('in front of a server over stdio', () => {
     );
   });
 
-  // Rule face-6: 1 MiB of the messages of a session are kept, or one larger message. What a client has got goes first, then
-  // notifications. When the rest takes more, the server is not read until a client has taken some of it, or until it has not come for
-  // responses for 30 s.
+  // Rule face-6: A session keeps 1 MiB of messages, or one larger message. If unread ones exceed that, the server is
+  // not read for up to 30 s.
   test('when too much is kept, what was sent goes first, and a lost response becomes an error', () => {
     const field = open();
     const call = field.ask(1, 'tools/call', {}, 'stream');
@@ -378,7 +375,6 @@ describe('in front of a server over stdio', () => {
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(10 * 1024 * 1024);
   });
 
-  // Rule face-7: When the process ends, each open request gets an error that says how, and the session is over.
   test('the end of the process ends every open request', () => {
     const field = open();
     const call = field.ask(1, 'tools/call');
@@ -392,8 +388,7 @@ describe('in front of a server over stdio', () => {
     expect([response.isEnded, field.session.isOver]).toEqual([true, true]);
   });
 
-  // Rule face-8: A cancellation passes to the server. Its request ends after 5 s without a response, and with its session: then it
-  // gets none, as some clients complain of one.
+  // Rule face-8: A cancellation passes to the server. A request without a response ends 5 s later.
   test('a cancelled request that gets no response ends after 5 s', async () => {
     const field = open();
     const call = field.ask(1, 'tools/call');
@@ -416,7 +411,8 @@ describe('in front of a server over stdio', () => {
     expect(other.messages).toMatchObject([{ id: 2, error: { message: 'The session is over' } }]);
   });
 
-  // Rule face-9: A batch (2025-03-26) has one stream, which ends with its last response.
+  // Rule face-9: A batch of 2025-03-26 has one stream, which ends with its last response. Under other revisions it
+  // gets 400.
   test('the responses to a batch come on one stream', () => {
     const field = open('2025-03-26');
     const response = new Response();
@@ -432,7 +428,6 @@ describe('in front of a server over stdio', () => {
     expect(response.isEnded).toBe(true);
   });
 
-  // Rule face-10: Whether a client is there is known for each session: a request, a GET only, or nothing.
   test('the use of a session follows its open responses', () => {
     const field = open();
     const { response } = field.listen();

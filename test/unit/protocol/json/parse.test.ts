@@ -78,8 +78,7 @@ test.each(['1.0', '1E5', '100.50', '1e21', '0.1234567890123456789', '1e-400'])(
   },
 );
 
-// Rule envelope-11: At most 131 072 numbers of a message keep a spelling that is not needed for their value, since they take
-// time and memory. Further ones are written as JavaScript does.
+// Rule envelope-10.
 test('more numbers than a message can have as they were written are plain numbers, but for those that cannot be', () => {
   const text = `{"result":[${'1.0,'.repeat(140_000)}1e400]}`;
   const written = JSON.stringify(parseMessage(text));

@@ -17,9 +17,8 @@ const CONTEXT = {
   extensions: [],
 };
 
-// Rule discover-2 (server/discover, "DiscoverResult"): `instructions` and the `_meta` members of vendors are
-// word for word; `serverInfo` is in `_meta`; `protocolVersion` is left out. A server that said nothing
-// has no capabilities.
+// Rule discover-2 (server/discover, "DiscoverResult"): `instructions` and vendors' `_meta` members are unchanged, and
+// `serverInfo` is in `_meta`.
 test('what a legacy server said at initialize, in the terms of server/discover', () => {
   const initialized = {
     protocolVersion: '2025-06-18',
@@ -54,10 +53,8 @@ test('a server that said nothing has no capabilities and no instructions', () =>
 });
 
 // Rule discover-4 (versioning, "Extension Negotiation"; logging, "Capabilities"): `tools`, `prompts`, `resources`,
-// `logging` and `completions` are declared if the server declared them, whichever revision it speaks. Of its
-// `extensions` MCP Apps (`io.modelcontextprotocol/ui`) is, which adds nothing to the wire that is not passed on, and
-// those of discover-10. Its `tasks`, `experimental`, other extensions and unknown capabilities are not, since the gateway
-// could not honour them. The tasks extension is the gateway's own (promoted-11).
+// `logging`, `completions` and MCP Apps are declared if the server declares them. Its tasks, `experimental` and
+// unknown capabilities are not.
 describe('capabilities', () => {
   const all = {
     tools: { listChanged: true },
@@ -67,8 +64,8 @@ describe('capabilities', () => {
     completions: {},
   };
 
-  // Rule discover-5: `listChanged` and `subscribe` are told when the server declared them and has a stream on
-  // which it can say so, also if it does not open it for now: a standalone GET stream, or that of HTTP+SSE.
+  // Rule discover-5: `listChanged` and `subscribe` are declared if the server declares them and has a stream for
+  // notifications.
   test('are kept with their flags where notifications can reach the client', () => {
     expect(modernCapabilities(all, true)).toEqual(all);
   });
@@ -92,9 +89,8 @@ describe('capabilities', () => {
     expect(modernCapabilities({ extensions: { 'com.example/odd': {} } }, true)).toEqual({});
   });
 
-  // Rule discover-10 (OpenAI MCP Extensions, "Server Capabilities"): `openai/settings` and `openai/mentions`, which tools
-  // serve, are told as the server sent them, from its `extensions` or else from its `experimental`. So are those that the
-  // operator names (`upstream.extensions`).
+  // Rule discover-10 (OpenAI MCP Extensions, "Server Capabilities"): `openai/settings`, `openai/mentions` and the
+  // extensions of `upstream.extensions` are declared as the server sent them.
   test.each(['openai/settings', 'openai/mentions'])('tell of %s as it was sent', (id) => {
     const [sent, older] = [{ readTool: 'a', more: [1.5] }, { readTool: 'old' }];
     const told = (capabilities: JsonObject) => modernCapabilities(capabilities, true);

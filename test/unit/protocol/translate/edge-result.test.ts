@@ -30,9 +30,8 @@ function listed(...tools: JsonValue[]): JsonValue | undefined {
 
 const INPUT = { type: 'object' };
 
-// Rule responses-6 (basic/index, "ResultType" and "`_meta`"): Every result has a `resultType`, and names the
-// server (not the gateway) in `_meta["io.modelcontextprotocol/serverInfo"]`, as it called itself in
-// `initialize`.
+// Rule responses-6 (basic/index, "ResultType" and "`_meta`"): Every result has a `resultType`, and the server's own
+// name in `_meta["io.modelcontextprotocol/serverInfo"]`.
 describe('every result', () => {
   test.each([...METHODS, 'unknown'])(
     'says that it is complete, whatever a legacy server put there: %s (basic/index, "ResultType")',

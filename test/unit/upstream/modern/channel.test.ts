@@ -99,7 +99,7 @@ test.each([
   });
 });
 
-// Rule back-16: What the client declares goes with each request, without tasks and changes of roots, which nobody could serve.
+// Rule back-16: What the client declares goes with each request, without tasks and changes of roots.
 test('each request says what the client declared, and keeps the rest of its _meta', async () => {
   const declared = { roots: { listChanged: true }, tasks: {}, sampling: { tools: {} } };
   const field = await session({ ...declared, elicitation: { form: {}, url: {} } });
@@ -121,7 +121,7 @@ test('each request says what the client declared, and keeps the rest of its _met
   });
 });
 
-// Rule back-17: Older clients are asked what their revision has: forms since 2025-06-18, URLs since 2025-11-25.
+// Rule back-7.
 test.each([
   ['2025-06-18', { elicitation: {} }],
   ['2025-03-26', {}],
@@ -169,8 +169,7 @@ test('a round with one question that was not declared is not shown at all', asyn
   ]);
 });
 
-// Rule back-18: An answer that is an error cannot be sent to a modern server: the call fails with its words, and other questions of
-// the round are withdrawn.
+// Rule back-18: An answer that is an error fails the call with its text.
 test('a client that answers with an error ends its call', async () => {
   const field = await session();
   await field.say(CALL);
@@ -188,7 +187,7 @@ test('a client that answers with an error ends its call', async () => {
   expect(JSON.stringify(rest)).toContain('no screen');
 });
 
-// Rule back-19: A question waits for its answer for ten minutes. Then its request fails as one that took too long.
+// Rule back-19: A question waits ten minutes for its answer. Then its request fails with a timeout.
 test('a question without an answer ends its call after ten minutes', async () => {
   const field = await session();
   await field.say({ ...CALL, method: 'prompts/get' });
@@ -201,7 +200,7 @@ test('a question without an answer ends its call after ten minutes', async () =>
   );
 });
 
-// Rule back-5.
+// Rule back-3.
 test('the pauses between rounds without a question grow from 250 ms to 5 s', async () => {
   const field = await session();
   await field.say(CALL);
@@ -227,7 +226,7 @@ test('a request whose question is not answered in time fails as one that took to
   });
 });
 
-// Rule back-20: A form of OpenAI's extension is asked as the extension has it, with the schema as the server sent it.
+// Rule back-20: A form of OpenAI's extension is asked with the schema that the server sent.
 test('a rich form is asked with openai/elicitation/create', async () => {
   const field = await session({ extensions: { 'openai/elicitation': { form: {} } } });
   await field.say(CALL);
@@ -256,8 +255,8 @@ test('a rich form is asked with openai/elicitation/create', async () => {
   ]);
 });
 
-// Rule back-21: A tool that needs a client which knows tasks gets one: the gateway declares them, polls, asks what the task asks and
-// returns its result. A state whose response breaks off is asked for again. A cancellation cancels the task.
+// Rule back-21: A tool that needs a task gets one: the gateway polls it, asks its questions and returns its result. A
+// cancellation cancels the task.
 test('a call that needs tasks is made with them, and its client gets the result', async () => {
   const field = await session();
   await field.say(CALL);
@@ -337,7 +336,7 @@ test('a cancelled call withdraws its question, and its client gets no reply', as
   });
 });
 
-// Rule back-22: Methods of MCP that no modern server has get -32601; methods of vendors are sent as they are.
+// Rule back-22: Methods of MCP that no modern server has get -32601. Methods of vendors are sent unchanged.
 test('what no server of 2026-07-28 has is refused, and what a vendor has is sent', async () => {
   const field = await session();
   for (const method of ['tasks/list', 'server/discover', 'subscriptions/listen', 'sampling/x']) {
@@ -350,8 +349,6 @@ test('what no server of 2026-07-28 has is refused, and what a vendor has is sent
   expect(field.last()).toMatchObject({ error: { code: -32000, message: 'as sent', data: [1] } });
 });
 
-// Rule back-23: A server that does not speak 2026-07-28 any more is asked again what it speaks, and a legacy client begins a
-// session with what it is by now.
 test('an unsupported version makes the era doubtful', async () => {
   const field = await session();
   await field.say(CALL);
@@ -371,7 +368,7 @@ test('refused credentials are told with their status', async () => {
   ]);
 });
 
-// Rule back-24: A request that listens and ends is sent again, after a pause that grows, and each change is told once then.
+// Rule back-9.
 test('a gap in what the server tells is followed by each change, once', async () => {
   const field = await session();
   await field.say({ id: 5, method: 'resources/subscribe', params: { uri: 'memo://a' } });
@@ -395,7 +392,6 @@ test('a gap in what the server tells is followed by each change, once', async ()
   ]);
 });
 
-// Rule back-25: A subscription that the server does not acknowledge is refused, and those before it stay.
 test('a resource that the server does not tell of gets -32602', async () => {
   const field = await session();
   await field.say({ id: 5, method: 'resources/subscribe', params: { uri: 'memo://a' } });
@@ -406,8 +402,7 @@ test('a resource that the server does not tell of gets -32602', async () => {
   expect(field.sent.at(-1)?.isCancelled).toBe(true);
 });
 
-// Rule back-29: What a server would not take for a message gets an error, since its sender waits; absent params that are written as
-// `null` are absent.
+// Rule back-29: A malformed message gets an error. Absent params that are written as `null` count as absent.
 test('params that are no object get an error, and an answer that is none ends its question', async () => {
   const field = await session();
   await field.say({ id: 7, method: 'tools/list', params: null });
@@ -422,7 +417,6 @@ test('params that are no object get an error, and an answer that is none ends it
   expect(field.last()).toMatchObject({ id: 1, result: { isError: true } });
 });
 
-// Rule back-23.
 test('an initialize that the server refuses makes the era doubtful', async () => {
   const field = await session();
   await field.say({ id: 2, method: 'initialize', params: { protocolVersion: '2025-11-25' } });
@@ -440,7 +434,7 @@ test('a round is sent again with the token that the answer came with', async () 
   expect(field.request().headers).toEqual({ authorization: 'new', 'x-tenant': 'a' });
 });
 
-// Rule back-24.
+// Rule back-9.
 test('a subscription that fails while nothing listens leaves the earlier ones to be listened for again', async () => {
   const field = await session();
   const subscribe = (id: number, uri: string) =>
