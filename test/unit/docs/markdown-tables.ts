@@ -28,15 +28,10 @@ function tablesOf(markdown: string): MarkdownTable[] {
 
 /** The first table that begins with this head. Throws when there is none. */
 export function tableWith(markdown: string, ...head: readonly string[]): MarkdownTable {
-  return tablesWith(markdown, ...head)[0]!;
-}
-
-/** Every table that begins with this head. Throws when there is none. */
-export function tablesWith(markdown: string, ...head: readonly string[]): MarkdownTable[] {
-  const found = tablesOf(markdown).filter((table) =>
+  const found = tablesOf(markdown).find((table) =>
     head.every((cell, at) => table.head[at] === cell),
   );
-  if (found.length === 0) throw new Error(`no table begins with ${head.join(', ')}`);
+  if (found === undefined) throw new Error(`no table begins with ${head.join(', ')}`);
   return found;
 }
 

@@ -1,12 +1,14 @@
+/** "From socket to socket" in docs/architecture.md: each file has the functions that are named beside it. */
 import { expect, test } from 'vitest';
-import { codesIn, tablesWith, textOf } from './markdown-tables.ts';
+import { codesIn, textOf } from './markdown-tables.ts';
 
-const tables = tablesWith(textOf('docs/architecture.md'), 'at', 'file', 'functions', 'does');
-const rows = tables.flatMap((table) => table.rows);
+const [, rest = ''] = textOf('docs/architecture.md').split('\n## From socket to socket\n');
+const [section = ''] = rest.split('\n## ');
+const stations = [...section.matchAll(/`(src\/[^`]+)`\s+\(([^)]+)\)/g)];
+const rows = stations.map(([, file = '', functions = '']) => ({ file, functions }));
 
-test.each(rows)('from socket to socket, %s %s has %s', (_at, file = '', functions = '') => {
-  const [path = ''] = codesIn(file);
-  const text = textOf(path);
+test.each(rows)('from socket to socket, $file has $functions', ({ file, functions }) => {
+  const text = textOf(file);
   for (const name of codesIn(functions)) expect(text).toMatch(wordOf(name));
 });
 
