@@ -20,8 +20,7 @@ async function behindNginx(directives = '') {
 }
 
 describe('a proxy that holds responses back', { tags: ['nginx'], timeout: 30_000 }, () => {
-  // Rule limits-13: A call whose response has not even begun after 30 s is logged once for each route, with the usual cause:
-  // a proxy that holds responses back until they are complete. The call goes on.
+  // Rule limits-13: A call without a response head after 30 s is logged once for each route, with the usual cause.
   test('is named in the log when a call that asks has no response head after 30 s', async () => {
     const gateway = await testGateway(await behindNginx(), { clock: hurriedClock(30) });
     expect((await callTool(gateway.url, 'echo')).response.result).toBeDefined();

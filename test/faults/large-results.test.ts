@@ -34,8 +34,7 @@ function expectWhole({ response, text }: Exchanged): void {
 }
 
 describe('a picture of 3 MiB, and data that only few parsers take,', () => {
-  // Rule limits-14: A result of 32 MiB reaches the client whichever way it takes: over each transport, as a task, relayed by
-  // another replica, or kept in Redis. No limit on that way is lower than `upstream.maxEvent`.
+  // Rule limits-14: A result of 32 MiB reaches the client over each transport, as a task, by relay and from Redis.
   test.each<[string, () => Promise<Partial<GatewayProcessOptions>>]>([
     ['HTTP', async () => ({ upstream: await oddServer() })],
     ['HTTP+SSE', async () => ({ upstream: await oddSseServer() })],

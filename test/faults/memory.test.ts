@@ -97,9 +97,7 @@ function held(event: (received: Received) => string): Say {
 const times = (text: string, bytes: number) => text.repeat(Math.floor(bytes / text.length));
 
 describe('ten at once', { tags: ['linux'], timeout: 60_000 }, () => {
-  // Rule limits-4: An event is held as bytes until it is whole, and may have 100 000 lines, so that it costs
-  // a small multiple of `upstream.maxEvent` whatever it is made of: ten hostile ones of 4 MiB at once stay under
-  // 200 MiB in all. Comments between the lines of an event count as its bytes.
+  // Rule limits-3.
   test.each<[string, Say]>([
     ['endless tiny data lines', endless('data: x\n')],
     ['endless empty data lines', endless('data\n')],
@@ -120,7 +118,7 @@ describe('ten at once', { tags: ['linux'], timeout: 60_000 }, () => {
     expect(await cost(say)).toBeLessThan(MOST);
   });
 
-  // Rule limits-4.
+  // Rule limits-3.
   test.each<[string, Say]>([
     ['one line', held(() => `data: ${'x'.repeat(ALMOST)}`)],
     ['one line beyond Latin 1', held(() => `data: ${times(`${'x'.repeat(500)}世`, ALMOST)}`)],
@@ -135,7 +133,7 @@ describe('ten at once', { tags: ['linux'], timeout: 60_000 }, () => {
     ['nested arrays', `[${times(`${'['.repeat(50)}${']'.repeat(50)},`, ALMOST - 200)}0]`],
   ];
 
-  // Rule limits-5.
+  // Rule limits-3.
   test.each(SHAPES)(
     'calls whose progress has millions of %s',
     { tags: ['long'] },

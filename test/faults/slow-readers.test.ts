@@ -69,8 +69,7 @@ async function retried(gateway: GatewayProcess, { response }: Taken) {
 }
 
 describe('a client that is behind gets the result of its call from another replica', () => {
-  // Rule resumption-10 (2025-11-25 transports, "Resumability and Redelivery"): An event is acknowledged with `Last-Event-ID`
-  // once the call has taken its last message, and not while its client is behind: whoever resumes the stream gets it again.
+  // Rule resumption-1.
   test('if its own replica stops', async () => {
     const { one, other, call, calls } = await behind({});
     const gone = one.drain();
@@ -81,7 +80,7 @@ describe('a client that is behind gets the result of its call from another repli
     expect(calls).toHaveLength(1);
   });
 
-  // Rule resumption-10.
+  // Rule resumption-1.
   test('if its own replica releases the call', async () => {
     const { one, other, call, ask, calls } = await behind({
       parking: { release: 'when-resumable' },
@@ -92,7 +91,7 @@ describe('a client that is behind gets the result of its call from another repli
     expect(calls).toHaveLength(1);
   });
 
-  // Rule resumption-10.
+  // Rule resumption-1.
   test('if its own replica dies', async () => {
     const { one, other, call, calls } = await behind({ calls: { maxHold: '1s' } });
     await one.saw('call.parked');
@@ -104,7 +103,7 @@ describe('a client that is behind gets the result of its call from another repli
 });
 
 describe('a client that is behind is asked by another replica what the server has asked meanwhile', () => {
-  // Rule resumption-10.
+  // Rule resumption-1.
   test.each(['drain', 'kill'] as const)('after the %s of its own', async (end) => {
     const route = end === 'kill' ? { calls: { maxHold: '1s' } } : {};
     const { one, other, calls, asked } = await stage(route);

@@ -44,8 +44,7 @@ describe('over TLS', { tags: ['redis-tls'], timeout: 60_000 }, () => {
     ]);
   });
 
-  // Rule limits-2: A server whose certificate is of an authority that is not known here, has expired or is
-  // for another name is sent nothing: `upstream_unavailable`, and the log says what is wrong.
+  // Rule limits-2: A server with an invalid certificate gets nothing: `upstream_unavailable`, and the log says why.
   test.each([
     ['that no known authority vouches for', 'IP:127.0.0.1', 2, false, /NODE_EXTRA_CA_CERTS/],
     ['that has expired', 'IP:127.0.0.1', -1, true, /CERT_HAS_EXPIRED.*expired/],

@@ -126,9 +126,8 @@ describe.each(batching)(TITLE, (shape) => {
     );
   });
 
-  // Rule wire-2 (2025-03-26 basic, "Batching"): The gateway sends one message at a time, and takes arrays of messages
-  // apart (2025-03-26 allows them). What is not a message among them, and what replies to another request, does not
-  // affect the others.
+  // Rule wire-2 (2025-03-26 basic, "Batching"): One message is sent at a time. Arrays of messages from a server are
+  // taken apart.
   // Rule answers-8.
   test('the gateway itself sends one message at a time', async () => {
     const { server, url } = await start(({ body }, say) => say.own(response(body.id)));

@@ -23,9 +23,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     return client;
   }
 
-  // Rule subscriptions-3 (subscriptions, "Acknowledgment"): For each resource the server is asked with
-  // `resources/subscribe`. One that it refuses, or does not confirm within 2 s, is left out of the
-  // acknowledgement, as are those beyond the first 100 of a request.
+  // Rule subscriptions-3 (subscriptions, "Acknowledgment"): A resource that the server refuses, or does not confirm
+  // within 2 s, and those beyond 100 are left out of the acknowledgement.
   test('a client is promised what it asks for, and each resource is subscribed to', async () => {
     const client = await listen(EVERYTHING);
     expect(client.acknowledged).toEqual(EVERYTHING);
@@ -33,8 +32,6 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(subscribed).toEqual([{ uri: 'test://one' }, { uri: 'test://two' }]);
   });
 
-  // Rule changes-8: All of this holds for servers of every revision and transport, and the official client
-  // listens, hears and leaves.
   // Rule changes-1.
   test('a client hears of every change', async () => {
     const client = await listen(EVERYTHING);

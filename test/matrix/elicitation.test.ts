@@ -207,10 +207,8 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     };
     const params = { arguments: { elicitations: [VISIT, other] } };
 
-    // Rule url-errors-2 (2025-11-25 elicitation, "Completion Notifications for URL Mode Elicitation"): Before
-    // that the gateway waits until the server says with `notifications/elicitation/complete` that every URL
-    // was visited, for 10 s at most: servers need not say it. The
-    // client itself never gets that notification.
+    // Rule url-errors-2 (2025-11-25 elicitation, "Completion Notifications for URL Mode Elicitation"): Before that
+    // the gateway waits up to 10 s for `notifications/elicitation/complete`. The client never gets it.
     test('is made again once the server reports that all its URLs were visited', async () => {
       stage.server.visit(false);
       const { inputRequests, requestState } = inputRequired(
@@ -259,8 +257,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
 });
 
 describe.each(before('2025-06-18'))(TITLE, (shape) => {
-  // Rule forms-9: A server of a revision without elicitation that asks with a form nevertheless gets an answer, since
-  // its client declared that it can answer.
+  // Rule forms-9: A server of a revision without elicitation that sends a form gets an answer.
   test('a server that nevertheless asks with a form, as SDKs do, is answered', async () => {
     const question = form({ name: { type: 'string' } });
     const server = await wireServer(shape, {

@@ -62,9 +62,6 @@ describe.each(SERVERS)(TITLE, (shape) => {
     });
   });
 
-  // Rule methods-2 (streamable-http, "Protocol Version Header"): Every other method gets 404 and -32601 and
-  // never reaches the server: `ping`, `initialize`, `logging/setLevel`, `resources/subscribe`, `tasks/*`,
-  // which this revision removed, and those of vendors.
   // Rule validation-14.
   test.each(['ping', 'logging/setLevel', 'resources/subscribe', 'initialize', 'com.example/any'])(
     '%s is no method of the modern revision, whatever the server has',
@@ -79,7 +76,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
 describe.each(before('2025-03-26'))(TITLE, (shape) => {
   const stage = revisionStage(shape);
-  // Rule methods-3.
+  // Rule validation-15.
   test('completion is no method of a server that could not say it had it', async () => {
     const ref = { type: 'ref/prompt', name: 'one' };
     const params = { ref, argument: { name: 'who', value: 'A' } };
@@ -103,8 +100,8 @@ describe.each(since('2025-03-26'))(TITLE, (shape) => {
     expect(JSON.parse(completion.values[0])).toEqual({ ref, argument });
   });
 
-  // Rule requests-4 (completion, "Requesting Completions"): The `context` of a completion goes only to
-  // servers of `2025-06-18` and later, which know it.
+  // Rule requests-4 (completion, "Requesting Completions"): The `context` of a completion goes only to servers of
+  // `2025-06-18` and later.
   test('the context of a completion goes to servers that know it', async () => {
     const ref = { type: 'ref/prompt', name: 'one' };
     const context = { arguments: { who: 'Ada' } };

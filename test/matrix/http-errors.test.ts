@@ -66,9 +66,8 @@ function saidBy({ response }: Exchanged): object {
 }
 
 describe.each(SERVERS)(TITLE, (shape) => {
-  // Rule failures-1 (authorization, "Error Handling"): 401 and 403 of the server are the exception: they stay
-  // the status of the response, with `data.reason` `unauthorized`, and `WWW-Authenticate` passes byte for
-  // byte.
+  // Rule failures-1 (authorization, "Error Handling"): 401 and 403 of the server stay the status, with `data.reason`
+  // `unauthorized` and the unchanged `WWW-Authenticate`.
   // Rules responses-4, passthrough-5, failures-5, failures-6, expired-3.
   test.each(Object.entries(CASES))('HTTP %s', async (_title, { refusal, status, data, calls }) => {
     const server = await wireServer(shape, { refusedCall: refusal });

@@ -29,9 +29,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(response.result).not.toHaveProperty('protocolVersion');
   });
 
-  // Rule handshake-1 (2025-11-25 lifecycle, "Version Negotiation"): The gateway offers `2025-11-25`, over HTTP+SSE as
-  // well, and takes any of `2025-11-25`, `2025-06-18`, `2025-03-26` and `2024-11-05` in return. A server that chooses
-  // another one is not used, and the request fails with -32603 `upstream_protocol_error`.
+  // Rule handshake-1 (2025-11-25 lifecycle, "Version Negotiation"): The gateway offers `2025-11-25`, and accepts
+  // `2025-06-18`, `2025-03-26` and `2024-11-05`. Any other revision fails with `upstream_protocol_error`.
   // Rules envelope-2, handshake-3, handshake-7.
   test('the newest legacy revision is offered, with what the client declares and who it is', async () => {
     const capabilities = { elicitation: { form: {} }, roots: { listChanged: true } };
@@ -64,10 +63,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     ]);
   });
 
-  // Rule wire-1 (2025-11-25 transports, "Sending Messages to the Server"): Over Streamable HTTP every POST
-  // accepts `application/json` and `text/event-stream`, that of an answer or a notification too; over
-  // HTTP+SSE it accepts `application/json`. A reply may come as JSON or as an event stream, whatever was
-  // asked.
+  // Rule wire-1 (2025-11-25 transports, "Sending Messages to the Server"): Every POST accepts JSON, and over
+  // Streamable HTTP also an event stream. A reply can come as either.
   test('every message says what responses it takes', async () => {
     await callTool(stage.url, 'echo');
     const accepts = new Set(stage.server.received.map(({ headers }) => headers.accept));
@@ -75,11 +72,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect([...accepts]).toEqual([transport === 'http-sse' ? 'application/json' : both]);
   });
 
-  // Rule sessions-9 (2025-11-25 transports, "Session Management"): At the end of its use a session is ended
-  // with DELETE (Streamable HTTP) or by closing its stream (HTTP+SSE). A server that refuses DELETE, or does
-  // not respond to it within 2 seconds, keeps nobody waiting. A process that stops waits as long for the
-  // sessions that it is ending. Replies and notifications that are on their way arrive before the DELETE, if the
-  // server takes them within a second.
+  // Rule sessions-9 (2025-11-25 transports, "Session Management"): A session ends with DELETE, or with its HTTP+SSE
+  // stream. The server has 2 s to respond.
   // Rule sessions-4.
   test('the session ends with the call', async () => {
     await callTool(stage.url, 'echo');
@@ -97,9 +91,8 @@ describe.each(since('2025-03-26').filter(({ transport }) => transport === 'strea
     describe('as far as the gateway knows in several processes,', () => {
       const stage = revisionStage({ ...shape, sessionIds: 'none' });
 
-      // Rule handshake-14 (2025-11-25 transports, "Session Management"): A server that gives no session id is
-      // greeted by a client that declares nothing: an answer of ours may reach a process that never asked. What it lists and what needs no questions works as ever.
-      // `upstream.statefulWithoutSessionId: true` says that there is one process, which may be asked to ask.
+      // Rule handshake-14 (2025-11-25 transports, "Session Management"): A server without session ids sees no
+      // capabilities, and so cannot ask, unless `upstream.statefulWithoutSessionId` is `true`.
       // Rule handshake-15.
       test('serves calls without a handshake for each', async () => {
         expect(textOf(await callTool(stage.url, 'echo', { arguments: { a: 1 } }))).toContain(

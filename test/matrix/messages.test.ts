@@ -40,9 +40,6 @@ describe.each(SERVERS)(TITLE, (shape) => {
   const stage = revisionStage(shape, { clock: hurriedClock(5) });
   const streams = streamsOf(shape);
 
-  // Rule notifications-1 (progress, "Behavior Requirements"): Progress goes to the client that waits, under
-  // the client’s own token; without a token the client gets none. It always increases: what goes back or
-  // stands still is left out.
   // Rule progress-2.
   test.each(streams)(
     'progress on the %s stream comes under the token of the client',
@@ -63,8 +60,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
-  // Rule progress-3 (progress, "Behavior Requirements"): Progress that goes back or stands still is left out.
-  // Rule notifications-1.
+  // Rule progress-2.
   test('progress that goes back or stands still is left out', async () => {
     const said = [progress(1), progress(1), progress(0.5), progress(2)];
     const [on = 'own'] = streams;
@@ -73,7 +69,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(done.notifications.map(({ params }) => params.progressToken)).toEqual([7, 7]);
   });
 
-  // Rules notifications-1, progress-2.
+  // Rule progress-2.
   test('without a token the client hears no progress', async () => {
     const [on = 'own'] = streams;
     const done = await say(stage, [progress(1), progress(2)], on, {});
@@ -81,9 +77,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(textOf(done)).toBe('said');
   });
 
-  // Rule logs-1 (logging, "Per-request log level"): A request that names no
-  // `io.modelcontextprotocol/logLevel` gets no log messages, and sets no level at the server.
-  // Rule notifications-4.
+  // Rule logs-1 (logging, "Per-request log level"): A request without `io.modelcontextprotocol/logLevel` gets no log
+  // messages, and sets no level.
   test('a client that asks for no log messages gets none, and no level is set', async () => {
     const [on = 'own'] = streams;
     const done = await say(stage, [...LOGS, progress(1)], on, { progressToken: 'mine' }, 1);
@@ -91,8 +86,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(stage.server.all('logging/setLevel')).toEqual([]);
   });
 
-  // Rule notifications-6: Every other notification, known or not, stays out of the response to a request and
-  // does no harm.
+  // Rule notifications-6: Any other notification stays out of the response.
   test.each(streams)(
     'unknown notifications on the %s stream are dropped, and do no harm',
     async (on) => {
@@ -107,9 +101,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
-  // Rule questions-8 (2025-11-25 ping, "Behavior Requirements"): Every `ping` of a server gets the reply
-  // `{}`, wherever it comes; one without an id is ignored. Any other request that is not a question (such as
-  // `tasks/*`) is refused with error -32601, and the client sees none of them.
+  // Rule questions-8 (2025-11-25 ping, "Behavior Requirements"): Every `ping` of a server gets `{}`. Other requests
+  // that are no questions get -32601.
   test.each(streams)(
     'a ping on the %s stream is answered, and the client hears nothing of it',
     async (on) => {
@@ -127,10 +120,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(JSON.parse(textOf(done))).toEqual([[{ error: -32601 }]]);
   });
 
-  // Rule cancellation-1 (streamable-http, "Cancellation"): A client that closes its request while the server works
-  // has cancelled it: the server gets `notifications/cancelled` with the id of the request upstream, and 2 seconds to
-  // react before its stream is cut. That holds for lists and completions, too; their stream is closed at once. What
-  // the server still sends is dropped.
+  // Rule cancellation-1 (streamable-http, "Cancellation"): A client that closes its request cancels it: the server
+  // gets `notifications/cancelled`, and 2 s until its stream is cut.
   // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A client
   // that closes its connection before the response is complete cancels the call. One that closes after it cancels
   // nothing.
@@ -159,9 +150,7 @@ describe.each(WITH_ROOM)(TITLE, (shape) => {
   const stage = revisionStage(shape);
   const streams = streamsOf(shape);
 
-  // Rule notifications-4 (logging, "Per-request log level"): Log messages go to a client that named a level
-  // in its `_meta`, from that level on; to others none, and then no level is set at the server.
-  // Rules notifications-5, logs-2, logs-3.
+  // Rules logs-1, logs-3, logs-2.
   test('log messages come from the asked level on', async () => {
     const [on = 'own'] = streams;
     const asked = { 'io.modelcontextprotocol/logLevel': 'warning' };
@@ -177,13 +166,8 @@ const WITH_STREAM_BESIDE = SERVERS.filter(({ transport }) => transport === 'stre
 describe.each(WITH_STREAM_BESIDE)(TITLE, (shape) => {
   const stage = revisionStage(shape);
 
-  // Rule notifications-5 (2025-11-25 transports, "Listening for Messages from the Server"): Over Streamable
-  // HTTP, log messages count as the call’s only on the stream of the call, since those on the GET stream
-  // relate to no request. Over HTTP+SSE there is one stream for all, and they are those of the only call on
-  // it.
-  // Rule logs-3: Over Streamable HTTP a log message belongs to the call on whose stream it comes; one beside
-  // it is not passed on. Over HTTP+SSE there is one stream: a log message is that of the only call that can have
-  // sent it, and is not passed on if there are several.
+  // Rule logs-3 (2025-11-25 transports, "Listening for Messages from the Server"): Over Streamable HTTP, log messages
+  // come only from the stream of the call. Over HTTP+SSE they belong to the only call that can have sent them.
   test('log messages beside the stream of the call are not taken for the call’s', async () => {
     const meta = { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'debug' };
     const done = await say(stage, [...LOGS, progress(1)], 'standalone', meta, 1);

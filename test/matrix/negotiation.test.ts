@@ -92,9 +92,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
 describe.each(before(OFFER))(TITLE, (shape) => {
   const { revision } = shape;
-  // Rule handshake-2 (2025-11-25 lifecycle, "Error Handling"): A server that refuses the offer with an error
-  // that lists other revisions in `data.supported` (also where it comes with HTTP 400) is offered the newest
-  // of those that the gateway knows, once. One that refuses without a list is not offered another.
+  // Rule handshake-2 (2025-11-25 lifecycle, "Error Handling"): A server that refuses with `data.supported` is offered
+  // the newest known revision of it, once.
   test('a server that refuses the offer and names what it supports is offered the best of that', async () => {
     const data = { supported: ['2024-10-07', revision, '2099-01-01'], requested: OFFER };
     const { url, offers, agreedOn } = await start(shape, refuses(shape, data));

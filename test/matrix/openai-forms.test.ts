@@ -31,9 +31,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
-  // Rule handshake-17 (OpenAI Form Elicitation): A client that declares `extensions["openai/elicitation"].form` and plain
-  // forms is one that declares both to the server, of any revision, with no other setting. One that declares only one of them
-  // is one without the extension.
+  // Rule handshake-6.
   test('the server is told of the extension by a client that declares it beside plain forms', async () => {
     const { extensions } = OPENAI_CAPABILITIES;
     await callTool(stage.url, 'echo', {}, SHOWS_THEM);

@@ -31,10 +31,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   ];
 
-  // Rule lists-1 (2025-11-25 pagination, "Implementation Guidelines"): A list is read to its end, in one
-  // session, and given whole, without `nextCursor`: a legacy cursor does not outlive its session, and modern
-  // clients have none. An empty `nextCursor` of the server is a cursor; `null` and anything that is not text
-  // is the end.
+  // Rule lists-1 (2025-11-25 pagination, "Implementation Guidelines"): A list is read to its end in one session, and
+  // returned without `nextCursor`.
   // Rule lists-6.
   test.each(lists)(
     '$method has every page, and each item whole',
@@ -60,10 +58,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
-  // Rule results-1 (basic, "ResultType"): Every result has `resultType: "complete"`, whatever the server put
-  // there, and in `_meta` the name that the server gave itself in `initialize`, whatever it says of itself in
-  // a result. `inputRequests` and `requestState` of a legacy server mean nothing and are taken out.
-  // Rule wire-1.
+  // Rules responses-6, wire-1.
   test('tools/call returns every block, structured content and what nobody knows', async () => {
     const { response } = await callTool(stage.url, 'everything');
     expect(response.result).toEqual({
@@ -111,7 +106,6 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
   // Rule envelope-3 (basic/index, "`_meta`"): Trace context and vendors' members of `_meta` go upstream, other
   // members that MCP reserves do not. The gateway replaces the progress token.
-  // Rule requests-3.
   test('a call carries arguments, trace context and vendor members, and nothing of the modern envelope', async () => {
     const trace = {
       traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',

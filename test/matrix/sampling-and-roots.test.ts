@@ -32,8 +32,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
   const streams = streamsOf(shape);
   const [on = 'own'] = streams;
 
-  // Rule sampling-1 (sampling, "Creating Messages"): Messages of every kind that the revision knows,
-  // preferences, prompt, limits and metadata come through unchanged.
+  // Rule sampling-1 (sampling, "Creating Messages"): Messages, preferences, prompt, limits and metadata pass
+  // unchanged.
   // Rule questions-1.
   test.each(streams)(
     'sampling on the %s stream keeps everything that it asks for',
@@ -61,8 +61,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
-  // Rule sampling-2 (sampling, "Capabilities"): `includeContext` other than `none` is taken out for a client
-  // that did not declare `sampling.context`.
+  // Rule sampling-2 (sampling, "Capabilities"): `includeContext` other than `none` is removed for a client without
+  // `sampling.context`.
   test('context is asked of a client only that declares it', async () => {
     const asking = sampling({ ...PLAIN, includeContext: 'allServers' });
     const capabilities = { sampling: {} };
@@ -75,11 +75,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(told).toEqual([[{ result: said(IMAGE) }]]);
   });
 
-  // Rule sampling-4 (2025-06-18 and 2025-11-25 sampling, "Creating Messages"): An answer goes to the server
-  // word for word. Where the server takes one block of content only (before `2025-11-25`, or where it sent no
-  // tools), a list of one block becomes that block and several texts become one text of several lines. What
-  // cannot be one block, or is of a type that the revision does not know (audio before `2025-03-26`), is an
-  // error -32603 to the server.
+  // Rule sampling-4 (2025-06-18 and 2025-11-25 sampling, "Creating Messages"): An answer goes to the server word for
+  // word. If the server knows only one block of content, several texts become one, and anything else is -32603.
   test('a list of one block in the answer becomes that block, and texts become one text', async () => {
     const texts = [TEXT, { type: 'text', text: 'A cat' }];
     const rounds = [[sampling(PLAIN, said([IMAGE]))], [sampling(PLAIN, said(texts))]];
@@ -102,8 +99,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(JSON.parse(textOf(done))).toEqual([[{ error: -32601 }]]);
   });
 
-  // Rule roots-1 (roots, "Listing Roots"): In a call, roots are asked for with `params` even where the server
-  // sent none, and the answer goes back word for word.
+  // Rule roots-1 (roots, "Listing Roots"): The answer to `roots/list` goes to the server word for word.
   test.each(streams)('roots on the %s stream are asked for and told', async (stream) => {
     const roots = { roots: [{ uri: 'file:///home/ada', name: 'Home' }, { uri: 'file:///srv' }] };
     const asking = { question: { method: 'roots/list' }, answer: roots };
@@ -195,9 +191,8 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     toolChoice: { mode: 'auto' },
   };
 
-  // Rule sampling-3 (sampling, "Tools in Sampling"): A request with `tools` or `toolChoice` is shown only to
-  // a client that declares `sampling.tools`, in every round; `execution`, which belongs to legacy tasks, is
-  // taken out of the tools.
+  // Rule sampling-3 (sampling, "Tools in Sampling"): A request with `tools` or `toolChoice` is shown only to a client
+  // that declares `sampling.tools`.
   test('sampling with tools comes whole, without what only legacy tasks know', async () => {
     const tool = { ...TOOL, execution: { taskSupport: 'optional' } };
     const answer = { ...said([TEXT, USE]), stopReason: 'toolUse' };

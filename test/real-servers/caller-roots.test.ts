@@ -44,8 +44,8 @@ const SERVERS = {
   },
 };
 
-// Rule roots-4: With `upstream.roots: caller` the first call of a session asks a modern client that declares roots for them, before the
-// server gets the call. The server, which got none when its session began, is told that they have changed, and gets them when it asks.
+// Rule roots-4: With `upstream.roots: caller` the first call of a session asks the client for roots, and tells the
+// server that they have changed.
 describe.each(Object.entries(SERVERS))('server-filesystem %s', (_name, start) => {
   test('works in the folders of its caller from the first call on', async () => {
     const [operators, callers] = [await folderWith('kept'), await folderWith('mine')];

@@ -178,7 +178,7 @@ describe('a server of the Python SDK over Streamable HTTP', { tags: ['python'] }
     ]);
   });
 
-  // Rule concurrent-10.
+  // Rule concurrent-1.
   test('a question beside the streams is asked while a call waits that asked on its own', async () => {
     const { session } = await sessionWith(start, '/mcp');
     const trip = await callTool(session, 'book');

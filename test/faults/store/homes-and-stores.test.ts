@@ -26,8 +26,7 @@ async function untilLeased(redis: Parameters<typeof overseer>[0]) {
   await expect.poll(() => stored.keys('*:lease'), { timeout: 10_000 }).toHaveLength(2);
 }
 
-// Rule sessions-25: After an outage of Redis in which it lost nothing, a caller's calls go to its home at once, also if the
-// server has no session ids.
+// Rule sessions-24.
 test('a caller of a server over stdio keeps its process when Redis was unreachable for longer than a lease', async () => {
   const redis = await redisServer();
   const route = { upstream: { command: process.execPath, args: [STDIO_SERVER, 'plain'] } };

@@ -21,8 +21,7 @@ const callsOf = (legacy: LegacyServer) =>
   legacy.methods().filter((method) => method === 'tools/call').length;
 
 describe.each([true, false])('an owner that is killed (events kept: %s)', (keepsEvents) => {
-  // Rule tasks-9: Another replica continues a parked call that runs as a task, also if the server keeps no events: the
-  // task is in the pointer, and its result is asked for again. The tool acts once.
+  // Rule tasks-9: Another replica continues a parked call that runs as a task. The tool acts once.
   test('while the call is parked is replaced, and the tool has its effect once', async () => {
     const { tools, effects } = greeter();
     const legacy = await legacyServer({ tools, tasks: TASKS, keepsEvents });

@@ -39,9 +39,8 @@ const ownOf = (who: string): Kept => ({
   reason: null,
 });
 
-// Rule mixed-sessions-4: A server that sends a reply, progress or a question to a session that it is not for
-// is served by one session from then on, one call at a time in the process; 100 calls wait for their turn,
-// and for calls of before that, each for `sessions.queue.wait` at most. Lists and completion are served beside the call.
+// Rule mixed-sessions-4: A server that sends messages to the wrong session is served by one session, one call at a
+// time. 100 calls wait, each for `sessions.queue.wait`.
 test('of several callers, each is asked its own questions and gets its own result', async () => {
   const { url, named } = await started(await gateway(await bridge('keeper')));
   const kept = await Promise.all(calls(6).map((who) => keepSecret(() => url, who)));
@@ -104,8 +103,8 @@ test('a call that waits for a parked one of before is told within the time of th
   expect((await keepSecret(() => url, 'bob')).text).toBe('bob: secret of bob');
 });
 
-// Rule mixed-sessions-5: Where several replicas may use such a server, its questions are refused with error
-// -32603, and a call that fails for it gets `call_not_answerable`, `data.cause` `broadcast`.
+// Rule mixed-sessions-5: If several replicas use such a server, its questions are refused: `call_not_answerable` with
+// `data.cause` `broadcast`.
 test('with several replicas a question ends in an error that says why, and what asks nothing is served', async () => {
   const upstream = await bridge('keeper');
   const replicas = await Promise.all([

@@ -72,10 +72,8 @@ const SDKS = [
 
 for (const { sdk, tags, server } of SDKS)
   describe(`an event store of the ${sdk} SDK`, { tags }, () => {
-    // Rule resumption-2 (transports, "Resumability and Redelivery"): A server that takes the GET that resumes
-    // a stream, refuses nothing and holds the head of its response back for a second counts as open: answers
-    // are sent. Servers of the Go SDK send the head with the first event only, which may be the reply to the
-    // answer. The call is not lost, however often such a GET times out (`upstream.headersTimeout`).
+    // Rule resumption-2 (transports, "Resumability and Redelivery"): A server that holds back the head of its
+    // response to the GET for 1 s counts as open.
     // Rule mixed-sessions-3.
     test.each([
       { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },
@@ -102,8 +100,8 @@ for (const { sdk, tags, server } of SDKS)
       expect(await other.recoveries()).toEqual(CALLERS.map(() => 'reattach'));
     });
 
-    // Rule mixed-sessions-3: Through crashes, drains and rolling restarts in front of an event store that names
-    // streams by the request id and is shared by all sessions, each caller gets its own result or a clear error.
+    // Rule mixed-sessions-3: In front of an event store that mixes sessions, each caller gets its own result or an
+    // error.
     test(
       'gives each caller its own result or a clear error through rolling restarts',
       { tags: ['long'], timeout: ROLLING_MS + 60_000 },

@@ -54,9 +54,8 @@ async function takenUp(sent: (stream: Stream, callId: number) => void) {
   return { server, response, gateway: other };
 }
 
-// Rule mixed-sessions-1 (2025-11-25 transports, "Resumability and Redelivery"): On a stream that was resumed
-// by `Last-Event-ID`, the reply and the progress token must be of the call's session. One that is not ends the call with
-// error -32603 `upstream_streams_mixed`; the call is cancelled at the server.
+// Rule mixed-sessions-1 (2025-11-25 transports, "Resumability and Redelivery"): A reply of another session on a
+// resumed stream ends the call with -32603 `upstream_streams_mixed`.
 test.each<[string, (stream: Stream, callId: number) => void]>([
   [
     'a reply to a request of another session',
@@ -91,8 +90,7 @@ test.each<[string, (stream: Stream, callId: number) => void]>([
   expect(cancelled.body.params.requestId).toBe(call.body.id);
 });
 
-// Rule mixed-sessions-7: The withdrawal of a question that is not known to be the call's is ignored there. A tool of the
-// TypeScript SDK that is cancelled takes back all its questions, with those that were answered long ago.
+// Rule mixed-sessions-1.
 test('a tool that takes back all its questions does not end calls after it', async () => {
   const working = Promise.withResolvers<string>();
   stopAfterTest(async () => working.resolve(''));
@@ -120,7 +118,7 @@ test('a tool that takes back all its questions does not end calls after it', asy
   expect(other.named('upstream.failed')).toEqual([]);
 });
 
-// Rule mixed-sessions-7.
+// Rule mixed-sessions-1.
 test('the withdrawal of a question that is not known to be of the call is ignored', async () => {
   const { response } = await takenUp((stream, id) => {
     const params = { requestId: 'of whoever' };
@@ -130,8 +128,7 @@ test('the withdrawal of a question that is not known to be of the call is ignore
   expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
 });
 
-// Rule mixed-sessions-6: A server may repeat on that stream what it sent on other streams of the session, as server-everything
-// does. Replies to the process that had the session before are recognized by their ids, and ignored.
+// Rule mixed-sessions-1.
 test('what belongs to other requests of the session, of the process that had it before, does not end the call', async () => {
   const { response } = await takenUp((stream, id) => {
     const params = { progressToken: id + 1, progress: 1 };
@@ -142,7 +139,7 @@ test('what belongs to other requests of the session, of the process that had it 
   expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
 });
 
-// Rule mixed-sessions-6.
+// Rule mixed-sessions-1.
 test('a call of server-everything goes on in another replica, though its caller made other calls meanwhile', async () => {
   const server = await startEverything('streamableHttp');
   stopAfterTest(() => server.stop());
@@ -165,9 +162,8 @@ test('a call of server-everything goes on in another replica, though its caller 
   expect(response.result.content[0].text).toBe('✅ User provided the requested information!');
 });
 
-// Rule mixed-sessions-2: What names no request there (log messages, new questions) passes when the server was
-// never seen to mix streams, or after something that named the call. Otherwise log messages are dropped, and
-// a question ends the call as above.
+// Rule mixed-sessions-2: From a server that was seen to mix streams, log messages without a call are dropped, and
+// such a question ends the call.
 test('what names the call lets it go on, with what comes after it', async () => {
   const { response } = await takenUp((stream, id) => {
     const params = { progressToken: id, progress: 1 };

@@ -9,12 +9,8 @@ import {
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
 
-// Rule wire-3 (2025-11-25 basic, "Requests"): Requests upstream have ids of our own, which no other session,
-// process or restart gives again: integers with 52 random bits, from 2^52 to 2^53 - 1. A server that replies
-// to the first request (`initialize`) under an id cut to 32 bits, as those with an old Rust SDK do, is asked
-// under texts (`mrtr-` and 128 random bits) from then on. Sessions that another replica used get new ids,
-// too, and a call's id is its progress token. Ids of the client never go upstream, so that two clients may
-// use the same one. Ids of the server come back with their type; 0 and texts are ids.
+// Rule wire-3 (2025-11-25 basic, "Requests"): Request ids upstream are random integers from 2^52 to 2^53 - 1, or
+// random texts for servers that cut ids to 32 bits.
 test('no id of a request is given again: not by another session, process or restart, nor after a reattach', async () => {
   const { tools } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });

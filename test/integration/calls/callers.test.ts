@@ -23,7 +23,6 @@ describe('headers of the caller', () => {
   // Rule envelope-5 (streamable-http, "Server Behavior for Custom Headers"): Of the client's headers, only
   // `Authorization`, `traceparent`, `tracestate`, `Mcp-Param-*` and those of `upstream.forwardHeaders` go upstream.
   // They are never logged or stored.
-  // Rule wire-8.
   test('that are the call’s own go with every message that it causes', async () => {
     const field = await ground();
     const own = {
@@ -58,7 +57,7 @@ describe('headers of the caller', () => {
 
   // Rule envelope-7 (authorization, "Token Handling"): With `upstream.authorization: strip`, `Authorization` does not
   // go upstream. `upstream.headers` win over the client's, and go to the MCP endpoint and message paths only.
-  // Rule wire-8.
+  // Rule envelope-5.
   test('that are credentials stay here where the operator strips them', async () => {
     const field = await ground({ upstream: { authorization: 'strip' } });
     const sent = await sentFor(field, { authorization: 'Bearer ada' });
@@ -66,11 +65,7 @@ describe('headers of the caller', () => {
     for (const { headers } of sent) expect(headers).not.toHaveProperty('authorization');
   });
 
-  // Rule wire-8: Of what the client sends as headers its credentials (unless `upstream.authorization:
-  // strip`), its trace context, its parameter headers and those of `upstream.forwardHeaders` go upstream, and nothing
-  // else: no cookies, no forwarding headers, no session id. `upstream.headers` win over all of them. A cookie that the server sets
-  // is not kept.
-  // Rule envelope-7.
+  // Rules envelope-5, envelope-7.
   test('give way to the headers that the operator sets', async () => {
     const ours = { authorization: 'Bearer gateway', 'x-tenant': 'a' };
     const field = await ground({ upstream: { headers: ours } });

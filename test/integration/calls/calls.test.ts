@@ -10,8 +10,7 @@ import { greet, legacyGateway, text } from '../../fixtures/gateways/legacy-gatew
 
 describe('a question in the middle of a call', () => {
   // Rule shown-1 (MRTR, "Basic Workflow"): The questions of a call become the `inputRequests` of an
-  // `InputRequiredResult` with which the gateway responds to the client’s request, under HTTP status 200.
-  // Beside them are `requestState`, the name that the server gave itself, and no cache fields.
+  // `InputRequiredResult` with a `requestState`, under status 200.
   // Rule retries-1.
   test('becomes an InputRequiredResult, and its answer finishes the call', async () => {
     const { url } = await legacyGateway({ tools: greet });
@@ -48,9 +47,8 @@ describe('a question in the middle of a call', () => {
     });
   });
 
-  // Rule shown-7 (MRTR, "Server Requirements" 8): What a server asks after it was answered is another round,
-  // with a pointer of its own. A call has `parking.maxRounds` of them (10 by default); a server that goes on
-  // asking is cancelled, and the client gets error -32603 with `data.reason` `too_many_rounds`.
+  // Rule shown-7 (MRTR, "Server Requirements" 8): A call has `parking.maxRounds` rounds (10 by default). Then it is
+  // cancelled, and the client gets -32603 with `data.reason` `too_many_rounds`, the tool and the limit.
   test('may be followed by another, each with its own pointer', async () => {
     const { url } = await legacyGateway({
       tools: {
@@ -131,9 +129,8 @@ describe('a question in the middle of a call', () => {
     }
   });
 
-  // Rule answers-1 (elicitation, "Response Actions"): Accepted, declined and cancelled questions go back as
-  // that: `decline` and `cancel` with nothing beside the action, `accept` with its content, which is an empty
-  // object where the client sent none.
+  // Rule answers-1 (elicitation, "Response Actions"): `accept` goes back with its content, `decline` and `cancel`
+  // without.
   test('is answered upstream with what the user decided when the user says no', async () => {
     const { url } = await legacyGateway({ tools: greet });
     for (const action of ['decline', 'cancel']) {
@@ -153,8 +150,8 @@ describe('answers', () => {
       (await Promise.all([askName(call, 'One?'), askName(call, 'Two?')])).join(' '),
   };
 
-  // Rule answers-4 (MRTR, "Error Handling"): Some of the answers go to the server at once, and the client is
-  // asked for the others in a further round.
+  // Rule answers-4 (MRTR, "Error Handling"): Some of the answers go to the server at once, and the others are asked
+  // for in a further round.
   test('that are partial lead to a new question for what is missing', async () => {
     const { url, legacy } = await legacyGateway({ tools: both });
     const asked = await callTool(url, 'both');
@@ -171,8 +168,7 @@ describe('answers', () => {
     expect(text(done)).toBe('one two');
   });
 
-  // Rule answers-3 (MRTR, "Error Handling"): Answers to keys that nobody asked for, or that are no longer open,
-  // are ignored.
+  // Rule answers-3 (MRTR, "Error Handling"): Answers to unknown or closed keys are ignored.
   test('to keys that nobody asked for are ignored', async () => {
     const { url } = await legacyGateway({ tools: greet });
     const asked = await callTool(url, 'greet');
@@ -187,8 +183,7 @@ describe('answers', () => {
     expect(text(done)).toBe('Hello Ada');
   });
 
-  // Rule answers-5 (MRTR, "Error Handling"): A retry without any answer is asked the same again, with a fresh
-  // pointer to the same round.
+  // Rule answers-5 (MRTR, "Error Handling"): A retry without an answer gets the same questions and a fresh pointer.
   test('that are none at all lead to the same question again', async () => {
     const { url } = await legacyGateway({ tools: greet });
     const asked = await callTool(url, 'greet');
@@ -204,10 +199,8 @@ describe('answers', () => {
     expect(text(done)).toBe('Hello Ada');
   });
 
-  // Rule answers-6 (MRTR, "Error Handling"): An answer that cannot be one (no object; an unknown action; a
-  // form value that is not text, number, boolean or list of texts; a sampling answer without role, model or
-  // content; roots that are not a list) is refused with error -32602, `data.reason` `invalid_input_response` and
-  // the key in `data.key`. None of the answers beside it goes to the server, and the pointer stays good.
+  // Rule answers-6 (MRTR, "Error Handling"): An ill-formed answer gets -32602 with `data.reason`
+  // `invalid_input_response` and `data.key`. No answer of that retry goes to the server, and the pointer stays valid.
   test('that are ill-formed are refused by their key, and the pointer stays good', async () => {
     const { url } = await legacyGateway({ tools: greet });
     const asked = await callTool(url, 'greet');

@@ -145,7 +145,6 @@ describe('a modern notification', () => {
 describe('a method without its capability', () => {
   // Rule validation-15 (streamable-http, "Protocol Version Header"): A method whose capability the server did not
   // declare gets 404, -32601, if the server is known for this caller.
-  // Rule methods-3.
   test('does not exist once the server is known, and the server is not asked', async () => {
     const field = await ground();
     await send(field.url, 'server/discover');

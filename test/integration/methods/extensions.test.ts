@@ -50,10 +50,8 @@ async function clockServer(extensions: string[] = []) {
   return { server, url: gateway.url };
 }
 
-// Rule handshake-6: MCP Apps (`io.modelcontextprotocol/ui`) and OpenAI's forms (handshake-17) are declared, with
-// settings that are known, and sessions are kept apart by them. `roots.listChanged`, `tasks`, `experimental` and other
-// extensions are never declared, whatever the client says: the gateway hears of no changed roots, and carries no
-// traffic of the others.
+// Rule handshake-6 (OpenAI Form Elicitation): MCP Apps are declared, and OpenAI's forms if the client has plain forms
+// too. `tasks`, `experimental` and other extensions never are.
 test('a client that can show views is offered them, and another one is not', async () => {
   const { url } = await clockServer();
   const tools = async (capabilities: object) =>

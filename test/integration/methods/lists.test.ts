@@ -97,9 +97,8 @@ const list = (url: string, headers: Record<string, string> = {}) =>
   send(url, 'tools/list', {}, { headers }).then(({ response }) => response.result);
 
 describe('how long a client can cache a result', () => {
-  // Rule caching-1 (caching, "Cacheable Results"): Lists, templates and resources that were read carry `ttlMs: 0` and
-  // `cacheScope: "private"`: they must not be cached. `caching.listTtl`, `caching.resourceTtl` and `caching.scope`
-  // say more. Other results carry neither field.
+  // Rule caching-1 (caching, "Cacheable Results"): Lists and resources have `ttlMs: 0` and `cacheScope: "private"`,
+  // unless `caching` says otherwise. Other results have neither.
   test('is not at all, unless the operator says so', async () => {
     const { scripted } = await server();
     const { url } = await gateway(scripted, {});
@@ -122,10 +121,8 @@ describe('how long a client can cache a result', () => {
 describe('a gateway that serves lists itself', () => {
   const caching = { listTtlMs: 60_000 };
 
-  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.listTtl` the gateway serves a list from what it
-  // got last, for `caching.listTtl`, and says how much of that time is left. It keeps lists by principal, credentials
-  // and declared capabilities, and asks again when the server says that the list changed, or may have said so while
-  // no stream was open.
+  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.listTtl` the gateway caches lists by principal,
+  // credentials and capabilities, until the server says that they changed.
   test('asks once while the list may be kept, and says how long that is still', async () => {
     const { scripted, listed } = await server();
     const clock = new ManualClock();
@@ -198,8 +195,8 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(asked.length);
   });
 
-  // Rule notifications-7 (caching, "Interaction with Notifications"): `list_changed` makes the gateway drop
-  // the lists that it keeps itself (`caching.listTtl`).
+  // Rule notifications-7 (caching, "Interaction with Notifications"): `list_changed` drops the cached lists of
+  // `caching.listTtl`.
   // Rule caching-4.
   test('asks again when the server reports that the list changed', async () => {
     const { scripted, listed, change } = await server();
@@ -228,7 +225,6 @@ describe('headers that repeat a parameter', () => {
   // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` annotations are
   // removed by default. With `tools.parameterHeaders: validate`, headers that differ from the arguments get 400,
   // -32020, and broken annotations are removed.
-  // Rule lists-7.
   test('are asked of nobody by default, and mean nothing', async () => {
     const { scripted } = await server();
     const { url } = await gateway(scripted, {});
@@ -237,10 +233,6 @@ describe('headers that repeat a parameter', () => {
     expect(called.status).toBe(200);
   });
 
-  // Rule lists-8 (streamable-http, "Server Behavior for Custom Headers"): With `tools.parameterHeaders:
-  // validate` the annotations of a tool stay when all of them keep to the rules, and are taken out when one
-  // does not. A call whose headers do not say the same as its arguments is refused with 400 and -32020, by a
-  // client that never listed the tools too.
   // Rule validation-18.
   test('are checked against the arguments where the operator wants that', async () => {
     const { scripted } = await server();
@@ -293,7 +285,7 @@ describe('headers that repeat a parameter', () => {
     expect(scripted.methods()).not.toContain('tools/call');
   });
 
-  // Rule lists-8.
+  // Rule validation-18.
   test('are checked for a client that never listed the tools, too', async () => {
     const { scripted, listed } = await server();
     const { url } = await gateway(scripted, { tools: { parameterHeaders: 'validate' } });

@@ -41,7 +41,6 @@ async function call(url: string, params: object, options: Parameters<typeof mode
 }
 
 // Rule envelope-4: Numbers that JavaScript cannot hold exactly arrive as written, also as ids and progress tokens.
-// Rule requests-1.
 test('numbers that JavaScript cannot hold arrive upstream, and come back, as they were written', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
     const result = { content: [], structuredContent: { key, huge, list: [{ time }] } };
@@ -92,9 +91,6 @@ test('numbers keep their spelling on the way to the server and back', async () =
   expect(text).toContain(`"structuredContent":{"numbers":${spelled}}`);
 });
 
-// Rule requests-1 (RFC 8259, section 6): Numbers that JavaScript cannot hold (integers beyond 2^53, `1e400`)
-// go through as they were written, in both directions, as request ids and progress tokens too. A question of
-// the server under such an id is refused (-32600).
 // Rule envelope-4.
 test('numbers that JavaScript cannot hold are good ids and progress tokens', async () => {
   const { url } = await gatewayTo(({ body }, response) => {
@@ -113,7 +109,7 @@ test('numbers that JavaScript cannot hold are good ids and progress tokens', asy
   expect(answer).toContain(`"id":${KEY},"result":`);
 });
 
-// Rule requests-1.
+// Rule envelope-4.
 test('numbers that JavaScript cannot hold are asked for, and answered, in questions', async () => {
   let finish = (_text: string): void => {};
   const { url } = await gatewayTo(
@@ -146,7 +142,7 @@ test('numbers that JavaScript cannot hold are asked for, and answered, in questi
   expect(heard).toContain(`"content":{"key":${KEY},"more":${TIME}}`);
 });
 
-// Rule requests-1.
+// Rule envelope-4.
 test('numbers that JavaScript cannot hold as the id of a question are refused to the server, which would not know the answer', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
     const stream = eventStream(response);

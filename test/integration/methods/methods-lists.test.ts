@@ -10,8 +10,8 @@ const named = (count: number, first = 0) =>
     inputSchema: { type: 'object' },
   }));
 describe('a list', () => {
-  // Rule lists-2 (pagination, "Error Handling"): No cursor was ever given out, so a request with one is
-  // refused: -32602 with `data.reason` `unknown_cursor`.
+  // Rule lists-2 (pagination, "Error Handling"): A request with a cursor gets -32602 with `data.reason`
+  // `unknown_cursor`.
   test('has no pages of its own, so that every cursor is refused and no server is asked', async () => {
     const { server, url } = await answering({ 'tools/list': replies({ tools: [] }) });
     for (const method of ['tools/list', 'prompts/list', 'resources/list']) {
@@ -48,8 +48,8 @@ describe('a list', () => {
     expect(response.error).toMatchObject({ code: -32603, data: { reason: 'list_too_long' } });
   });
 
-  // Rule lists-3: A list of more than 50 pages or 5000 items is refused with -32603 and `data.reason`
-  // `list_too_long`, and a list of which a page fails is that failure: never half a list.
+  // Rule lists-3: A list of more than 50 pages or 5000 items gets -32603 with `data.reason` `list_too_long`. A failed
+  // page fails the list.
   test('of 50 pages is batched, and of more is refused', async () => {
     let pages = 50;
     const { server, url } = await answering({
@@ -84,8 +84,7 @@ describe('a list', () => {
     expect(response).not.toHaveProperty('result');
   });
 
-  // Rule lists-4 (tools, "Capabilities"): Servers may show other tools to other clients. A list is asked for
-  // with the capabilities that this request declares, and with its credentials.
+  // Rule lists-4 (tools, "Capabilities"): A list is requested with the capabilities and credentials of its request.
   // Rules lists-1, sessions-7.
   test('asks all its pages in one session, and takes another for another kind of client', async () => {
     const { server, url } = await answering({

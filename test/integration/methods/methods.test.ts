@@ -5,9 +5,8 @@ import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts'
 import { eventStream, json } from '../../fixtures/servers/scripted-server.ts';
 
 describe('a call', () => {
-  // Rule progress-1 (2025-11-25 progress, "Progress Flow"): Every call asks its server for progress, under a token of
-  // our own (the id of the request upstream), also for a client that did not ask: progress of a parked call can be
-  // sent to its retry. Lists and completions ask for none.
+  // Rule progress-1 (2025-11-25 progress, "Progress Flow"): Every call asks its server for progress. Lists and
+  // completions do not.
   test.each<[string, object]>([
     ['who asked for progress', { progressToken: 'theirs' }],
     ['who did not', {}],
@@ -18,10 +17,8 @@ describe('a call', () => {
     expect(body.params._meta).toEqual({ progressToken: body.id });
   });
 
-  // Rule logs-2 (logging, "Per-request log level"): One that names a level gets the messages from that level
-  // on. Before the call is sent, the session’s level is set with `logging/setLevel`, unless it is as low
-  // already or the server has no `logging`; a server that refuses is left alone, and the call goes on. If the request
-  // fails, the next call sets the level again.
+  // Rule logs-2 (logging, "Per-request log level"): A request with a level gets messages from that level on. The
+  // gateway sets it at the server before the call.
   test('goes to the server when the level of its log messages is set, and not before', async () => {
     const order: string[] = [];
     const { url } = await answering({
@@ -63,9 +60,8 @@ describe('a request that asks nothing', () => {
     expect(told.body.params.requestId).toBe(sent.body.id);
   });
 
-  // Rule cancellation-4 (2025-11-25 lifecycle, "Timeouts"): A list or a completion that has no reply within
-  // `upstream.headersTimeout` (60 seconds by default) is cancelled at the server, and the client gets -32603
-  // with `data.reason` `upstream_timeout`.
+  // Rule cancellation-4 (2025-11-25 lifecycle, "Timeouts"): A list or completion without a reply within
+  // `upstream.headersTimeout` (60 s by default) is cancelled likewise.
   // Rule limits-7.
   test('is cancelled at the server when its time is up', async () => {
     const { server, url } = await answering(
@@ -82,8 +78,7 @@ describe('a request that asks nothing', () => {
 });
 
 describe('a resource', () => {
-  // Rule caching-3 (caching, "Cache Key"): A result that depends on answers of the user must not be cached, whatever
-  // operator and server say. An `InputRequiredResult` has no cache fields.
+  // Rule caching-3 (caching, "Cache Key"): A result that depends on answers must not be cached.
   test('that depends on answers must not be cached, whatever operator and server say', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let id: unknown;

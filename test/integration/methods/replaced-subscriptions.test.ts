@@ -34,9 +34,8 @@ describe('when the server loses something', () => {
     await client.leave();
   });
 
-  // Rule changes-5: A stream that breaks is opened again, and a session that is lost is replaced with all its
-  // subscriptions; the gateway tries that for 30 s. Since changes may have been missed, each listener then gets one
-  // hint for everything that it listens to, at most every 30 s.
+  // Rule changes-5: A broken stream or lost session is replaced within 30 s. Each listener gets one hint to read
+  // again, at most every 30 s.
   // Rule resumption-6.
   test('a stream that it cut is opened again in the same session', async () => {
     const { server, url } = await subscribingGateway();

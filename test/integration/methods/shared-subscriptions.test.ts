@@ -17,9 +17,7 @@ describe.each(['streamable-http', 'http-sse'] as const)(
     const asked = { toolsListChanged: true, resourceSubscriptions: [SESSION_RESOURCE] };
     const inSession = ['tools/list_changed', `resources/updated ${SESSION_RESOURCE}`];
 
-    // Rule changes-9: A listener hears what changes in the session of its caller's calls alone, whether it came before them or
-    // after. A home that has served calls outlives its listeners. Over replicas that holds where the listener reaches the
-    // replica of the home.
+    // Rule changes-9: A listener hears the changes of the session that its caller's calls use.
     test('listens in it, before its first call and after', async () => {
       const { server, url } = await subscribingGateway({ transport });
       const early = await ListeningClient.open(url, asked, ada);
@@ -56,11 +54,8 @@ describe.each(['streamable-http', 'http-sse'] as const)(
 );
 
 describe('several listeners', () => {
-  // Rule changes-4 (subscriptions, "Multiple Concurrent Subscriptions"): Listeners of one principal, with the
-  // same credentials and capabilities, share one session with the server, and each of them has its own
-  // filter. Resources are counted: the first listener subscribes, the last one unsubscribes, and with the
-  // last listener the session ends, unless it has served calls. Different principals never share one; callers without a name only with
-  // `sessions.scope` `shared`.
+  // Rule changes-4 (subscriptions, "Multiple Concurrent Subscriptions"): Listeners of one principal share a session,
+  // each with its own filter. The first subscribes, and the last unsubscribes.
   test('of one principal share one stream, each with its own filter and id', async () => {
     const { server, url } = await subscribingGateway();
     const one = await ListeningClient.open(url, { toolsListChanged: true }, { ...ada, id: 1 });

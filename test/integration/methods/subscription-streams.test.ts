@@ -15,10 +15,8 @@ import {
 } from '../../fixtures/gateways/subscribing-gateway.ts';
 
 describe('the gateway', () => {
-  // Rule changes-6 (subscriptions, "Graceful Closure"): The gateway ends a listener with a result that carries the
-  // subscription id, and then closes the stream: when it stops, when the server cannot be reached again, when the
-  // server offers less than the acknowledgement promised, when the server refuses the credentials, or when the gateway would
-  // (tokens-12).
+  // Rule changes-6 (subscriptions, "Graceful Closure"): The gateway ends a listener with a result when it stops,
+  // cannot reach the server, cannot keep the acknowledgement, or credentials are refused.
   test('ends every listener with its result when it drains', async () => {
     const { server, gateway, url } = await subscribingGateway();
     const one = await ListeningClient.open(url, EVERY_LIST, { id: 'a' });
@@ -43,8 +41,6 @@ describe('the gateway', () => {
     expect(server.asked.at(-1)).toEqual(['unsubscribe', 'test://a']);
   });
 
-  // Rule changes-7 (streamable-http, "Receiving Messages"): A silent stream carries a comment every 15 s
-  // (`edge.keepAlive`). A client that does not read is cut off, and what it held is freed.
   // Rule responses-3.
   test('keeps a silent stream alive with comments', async () => {
     const clock = new ManualClock();
@@ -58,7 +54,7 @@ describe('the gateway', () => {
     expect(answered?.comments).toBe(2);
   });
 
-  // Rules http-10, changes-7.
+  // Rules http-10, responses-3.
   test('cuts off a listener that does not read, and frees what it held', async () => {
     const { server, url } = await subscribingGateway();
     const body = JSON.stringify(
@@ -139,7 +135,6 @@ describe('the official client', () => {
     return client;
   }
 
-  // Rule changes-8.
   test('listens, hears and leaves', async () => {
     const { server, url } = await subscribingGateway();
     const client = await connect(url);

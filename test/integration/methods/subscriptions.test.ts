@@ -11,9 +11,8 @@ import {
 } from '../../fixtures/gateways/subscribing-gateway.ts';
 
 describe('a listener', () => {
-  // Rule subscriptions-2 (subscriptions, "Acknowledgment"): The first message is the acknowledgement. It
-  // names what was asked for and the server can give, by the capabilities that it declares and if it opens a
-  // stream of its own; unknown members are left out.
+  // Rule subscriptions-2 (subscriptions, "Acknowledgment"): The acknowledgement names what was asked for and the
+  // server can give.
   test('is first told what the server can give', async () => {
     const { url } = await subscribingGateway();
     const asked = { ...EVERY_LIST, resourceSubscriptions: ['test://a', 'test://b'] };
@@ -26,9 +25,8 @@ describe('a listener', () => {
     await client.leave();
   });
 
-  // Rule changes-1 (subscriptions, "Receiving Notifications"; "Opening a Stream"): Each notification carries
-  // the id of the request that listens, with its type, as `io.modelcontextprotocol/subscriptionId`. Nothing
-  // is sent that was not asked for: no other list, no other resource, no log message, no progress.
+  // Rule changes-1 (subscriptions, "Receiving Notifications"; "Opening a Stream"): Each notification has the id of
+  // the listen request as `io.modelcontextprotocol/subscriptionId`. Nothing else is sent.
   test('hears what changes under the id of its request, and nothing else', async () => {
     const { server, url } = await subscribingGateway();
     const asked = { toolsListChanged: true, resourceSubscriptions: ['test://a'] };
@@ -100,8 +98,7 @@ describe('a listener', () => {
     await client.leave();
   });
 
-  // Rule subscriptions-6: The same holds while a server that has opened streams of its own does not open one, as when
-  // another replica still has that of the session.
+  // Rule subscriptions-5.
   test('gets an error while the server has a stream of its own and does not open it', async () => {
     const { server, url } = await subscribingGateway();
     server.become({ get: '409' });
@@ -128,8 +125,8 @@ describe('a listener', () => {
     await client.leave();
   });
 
-  // Rule changes-2 (schema, `ResourceUpdatedNotificationParams`): An update goes to those who subscribed to
-  // that resource or to one that it is a part of; one that concerns nobody is dropped.
+  // Rule changes-2 (schema, `ResourceUpdatedNotificationParams`): An update goes to subscribers of that resource or
+  // of one that contains it.
   test('hears of a part of what it subscribed to', async () => {
     const { server, url } = await subscribingGateway();
     const client = await ListeningClient.open(url, { resourceSubscriptions: ['test://dir'] });
@@ -153,7 +150,6 @@ describe('a listener', () => {
     expect(gateway.log.named('upstream.failed')).toEqual([]);
   });
 
-  // Rule changes-8.
   test('gets the same notifications from a server of the oldest transport', async () => {
     const { server, url } = await subscribingGateway({ transport: 'http-sse' });
     const asked = { toolsListChanged: true, resourceSubscriptions: ['test://a'] };
@@ -167,8 +163,7 @@ describe('a listener', () => {
     await server.until(() => server.sessions.size === 0);
   });
 
-  // Rule changes-3 (MRTR, "Supported Requests"): A listener is never asked anything: questions of the server
-  // in its session are answered as those of a session without a call.
+  // Rule questions-3.
   test('is asked nothing: a question of the server in its session is refused', async () => {
     const { server, url } = await subscribingGateway();
     const client = await ListeningClient.open(url, EVERY_LIST);
@@ -183,7 +178,7 @@ describe('a listener', () => {
     await client.leave();
   });
 
-  // Rule subscriptions-5: While the server cannot be reached, the request gets error -32603 and no stream.
+  // Rule subscriptions-5: If the server cannot be reached, or does not open a stream, the request gets -32603.
   test('gets an error while the server cannot be reached', async () => {
     const { server, url } = await subscribingGateway();
     server.down = true;
@@ -194,9 +189,8 @@ describe('a listener', () => {
 });
 
 describe('a request to listen', () => {
-  // Rule subscriptions-1 (subscriptions, "Opening a Stream"): A request without a `notifications` object, or
-  // with a member in it that is neither a flag nor a list of texts, gets error -32602; from a client that accepts no
-  // event stream, HTTP status 406.
+  // Rule subscriptions-1 (subscriptions, "Opening a Stream"): A malformed `notifications` object gets -32602, and a
+  // client that accepts no event stream 406.
   test.each([
     ['without a filter', {}],
     ['with a filter that is none', { notifications: [] }],
@@ -218,8 +212,8 @@ describe('a request to listen', () => {
     expect(status).toBe(406);
   });
 
-  // Rule subscriptions-4: At most 100 requests of one principal listen at a time, and 1000 of all; one more
-  // gets error -32603 with `data.reason` `too_many_listeners`. Anonymous callers cannot be told apart: 500 of them can listen.
+  // Rule subscriptions-4: A principal has at most 100 listeners, anonymous callers 500, and all 1000. One more gets
+  // -32603 with `data.reason` `too_many_listeners`.
   test('is refused beyond so many of one principal, and not to another', async () => {
     const { url } = await subscribingGateway();
     const many = await Promise.all(

@@ -13,8 +13,8 @@ import { fileURLToPath } from 'node:url';
 const LEGACY = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 
 describe('a server over stdio', () => {
-  // Rule modern-stdio-20 (2026-07-28 transports, "stdio", "Backward Compatibility"): A server over stdio gets `initialize` first, since
-  // some legacy servers end after anything else. If it refuses that, `server/discover` in the same process decides.
+  // Rule modern-stdio-20 (2026-07-28 transports, "stdio", "Backward Compatibility"): `initialize` comes first. If it
+  // is refused, `server/discover` in the same process decides.
   test('that refuses initialize and answers server/discover is modern, in one process', async () => {
     const { gateway, pids } = await modernStdio(OFFICIAL, { admin: true });
     expect(gateway.log.named('upstream.detected')).toEqual([
@@ -26,7 +26,7 @@ describe('a server over stdio', () => {
     expect(await ready.text()).toContain('modern-stdio');
   });
 
-  // Rule modern-stdio-21: One of both eras is bridged, as over HTTP: its tools can ask in the legacy way in a session only.
+  // Rule eras-13.
   test('of both eras is bridged', async () => {
     const { gateway, url } = await modernStdio(OFFICIAL, {}, 'serve');
     expect(gateway.log.named('upstream.detected')).toMatchObject([{ kind: 'stdio' }]);
@@ -35,7 +35,8 @@ describe('a server over stdio', () => {
     expect(gateway.log.named('session.opened')).not.toEqual([]);
   });
 
-  // Rule modern-stdio-22: With `upstream.era: modern` it gets no `initialize`, and with `legacy` no `server/discover`.
+  // Rule modern-stdio-22: With `upstream.era: modern` the server gets no `initialize`, with `legacy` no
+  // `server/discover`.
   test('gets no handshake if its era is configured as modern', async () => {
     const { gateway, url } = await modernStdio(ODD, { upstream: { era: 'modern' } });
     expect(gateway.log.named('upstream.detected')).toMatchObject([
@@ -70,7 +71,7 @@ describe('a server over stdio', () => {
     ]);
   });
 
-  // Rule modern-stdio-23: A server that becomes modern, or legacy, is found out by its next process, and requests go on.
+  // Rule eras-16.
   test('that is upgraded is found out by its next process', async () => {
     const { path } = await pidFile();
     const choose = (server: string) => writeFile(path, server);
@@ -94,7 +95,6 @@ describe('a server over stdio', () => {
   });
 });
 
-// Rule modern-stdio-25: `probe` says that such a server is modern, and how to put the gateway in front of it.
 test('probe tells what a modern server over stdio offers, and how to configure it', async () => {
   const host = testHost();
   const args = ['probe', '--json', '--stdio', '--', process.execPath, ODD];
@@ -110,8 +110,7 @@ test('probe tells what a modern server over stdio offers, and how to configure i
   });
 });
 
-// Rule modern-stdio-24: A client gets what the server says of itself. If its process takes longer to start than some clients wait, that is
-// what the server said last to the gateway.
+// Rule discover-7.
 test('what a client discovers is what the server says', async () => {
   const { url } = await modernStdio(ODD);
   const { response } = await send(url, 'server/discover', {}, { id: 'a' });

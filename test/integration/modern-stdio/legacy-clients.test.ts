@@ -29,8 +29,7 @@ async function legacyClient(url: string) {
   return { client, say };
 }
 
-// Rule modern-stdio-50: A legacy client is served in front of such a server as in front of one over HTTP, in the process of its caller, which
-// modern clients of the caller share.
+// Rule modern-stdio-50: A legacy client shares the process of its caller with modern clients.
 test('a legacy client is asked in the call, in the process that modern clients of its caller have', async () => {
   const { url, pids } = await modernStdio(OFFICIAL);
   const { client, say } = await legacyClient(url);
@@ -44,7 +43,7 @@ test('a legacy client is asked in the call, in the process that modern clients o
   expect(await pids.all()).toHaveLength(2);
 });
 
-// Rule modern-stdio-51: What it subscribes to goes on with the next process.
+// Rule modern-stdio-10.
 test('a legacy client hears of changes, also after the process was killed', async () => {
   const { url, pids } = await modernStdio(OFFICIAL);
   const { client, say } = await legacyClient(url);

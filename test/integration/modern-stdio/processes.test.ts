@@ -16,8 +16,8 @@ const BOB = { headers: { authorization: 'Bearer bob' } };
 const INFO = { 'io.modelcontextprotocol/logLevel': 'info' };
 
 describe('the clients of one caller', () => {
-  // Rule modern-stdio-1 (2026-07-28 transports, "stdio"): All requests of a caller go to one process, with ids and progress tokens
-  // of the gateway: clients that use the same ones get what is theirs only.
+  // Rule modern-stdio-1 (2026-07-28 transports, "stdio"; subscriptions, "Receiving Notifications"): A caller has one
+  // process of its own. Requests there have ids, progress tokens and subscription ids of the gateway.
   test('each get their own results and progress, with the same ids and tokens', async () => {
     const { url } = await modernStdio(OFFICIAL);
     const meet = (name: string) =>
@@ -68,8 +68,7 @@ describe('the clients of one caller', () => {
     expect(await pids.all()).toHaveLength(2);
   });
 
-  // Rule modern-stdio-2 (subscriptions, "Receiving Notifications"): A subscription has the id of the request of its client, also if
-  // others have the same one.
+  // Rule modern-stdio-1.
   test('each hear their own subscriptions, under the ids of their requests', async () => {
     const { url } = await modernStdio(OFFICIAL);
     const options = { ...ALICE, id: 7 };
@@ -90,8 +89,7 @@ describe('the clients of one caller', () => {
     await Promise.all([tools.leave(), memo.leave()]);
   });
 
-  // Rule modern-stdio-3 (logging, "Per-request log level"): Log messages over stdio name no request, so that a level is sent only
-  // with a request that runs alone; its log messages are its own.
+  // Rule modern-stdio-3 (logging, "Per-request log level"): A log level is sent only with a request that runs alone.
   test('get log messages only for a request that begins while no other one runs', async () => {
     const { url } = await modernStdio(OFFICIAL);
     const meet = (name: string, of: number) =>
@@ -106,7 +104,7 @@ describe('the clients of one caller', () => {
     expect(told[0]![0]).toBe(`${told[0]![1]} has met`);
   });
 
-  // Rule modern-stdio-4: What a process says about nothing that is open reaches nobody, and its requests get no response.
+  // Rule modern-stdio-4: What a process sends about no open request reaches nobody. Its own requests get no response.
   test('hear nothing that is about none of their requests', async () => {
     const { url } = await modernStdio(ODD);
     const listener = await ListeningClient.open(url, { toolsListChanged: true }, ALICE);
@@ -126,7 +124,7 @@ describe('the clients of one caller', () => {
 });
 
 describe('the processes', () => {
-  // Rule modern-stdio-5: A caller has a process of its own, which starts with its first request.
+  // Rule modern-stdio-1.
   test('are one for each caller', async () => {
     const { url, gateway } = await modernStdio(ODD);
     const pids = [];
@@ -136,7 +134,8 @@ describe('the processes', () => {
     expect(gateway.log.named('process.started')).toHaveLength(3);
   });
 
-  // Rule modern-stdio-6: One that serves nothing ends after `sessions.idleTimeout`, and one that serves subscriptions does not.
+  // Rule modern-stdio-6: A process that serves nothing ends after `sessions.idleTimeout`, or for another caller at
+  // `upstream.maxProcesses`.
   test('end when nothing uses them, and not while a client listens', async () => {
     const { url } = await modernStdio(ODD, { sessions: { idleTimeoutMs: 300 } });
     const pid = Number(await textOf(url, 'pid', {}, ALICE));
@@ -149,7 +148,7 @@ describe('the processes', () => {
     await until(() => !isRunning(other));
   });
 
-  // Rule modern-stdio-7: `upstream.maxProcesses` holds for them: one that serves nothing ends for that of another caller.
+  // Rule modern-stdio-6.
   test('are so many at most', async () => {
     const { url, gateway } = await modernStdio(ODD, { sessions: { max: 1 } }, 'plain', {
       maxProcesses: 1,
@@ -161,7 +160,7 @@ describe('the processes', () => {
     expect(gateway.log.named('process.crashed')).toEqual([]);
   });
 
-  // Rule modern-stdio-8: All end with the gateway, also while a request runs.
+  // Rule stdio-6.
   test('end with the gateway', async () => {
     const { url, gateway, pids } = await modernStdio(OFFICIAL);
     const hanging = callTool(url, 'hang', { arguments: { name: 'Ada' } }, ALICE).catch(() => null);
@@ -174,8 +173,8 @@ describe('the processes', () => {
 });
 
 describe('a client that leaves', () => {
-  // Rule modern-stdio-9 (cancellation, "Transport-Specific Cancellation"): It becomes `notifications/cancelled` for its request, and
-  // for no other one.
+  // Rule modern-stdio-9 (cancellation, "Transport-Specific Cancellation"): A request that its client closes is
+  // cancelled by `notifications/cancelled`.
   test('cancels its request, and that of no other client', async () => {
     const { url, noted } = await modernStdio(OFFICIAL);
     const abort = new AbortController();
@@ -210,7 +209,8 @@ describe('a client that leaves', () => {
 });
 
 describe('a process that ends', () => {
-  // Rule modern-stdio-10: The requests that it had fail, and say that it may have acted. The next request starts another one.
+  // Rule modern-stdio-10 (subscriptions, "Graceful Closure"): If the process ends, its requests fail with
+  // `data.mayHaveActed`. Subscriptions go on in the next process, and each change is told once.
   test('by kill -9 fails its requests, and the next one starts another', async () => {
     const { url, pids, noted } = await modernStdio(OFFICIAL);
     const hanging = callTool(url, 'hang', { arguments: { name: 'Ada' } }, ALICE);
@@ -240,8 +240,7 @@ describe('a process that ends', () => {
     ]);
   });
 
-  // Rule modern-stdio-11 (subscriptions, "Graceful Closure"): Subscriptions go on with the next process, and after the gap each
-  // change that they listen to is told once.
+  // Rule modern-stdio-10.
   test('leaves its subscriptions to the next one, and each change is told once', async () => {
     const { url, pids } = await modernStdio(OFFICIAL);
     const listener = await ListeningClient.open(
@@ -263,8 +262,7 @@ describe('a process that ends', () => {
     await listener.leave();
   });
 
-  // Rule modern-stdio-12 (cancellation, "Behavior Requirements"): A subscription that the server ends, also by
-  // `notifications/cancelled`, ends with a result.
+  // Rule modern-stdio-12 (cancellation, "Behavior Requirements"): A subscription that the server ends has a result.
   test('is not needed to end a subscription', async () => {
     const { url } = await modernStdio(ODD);
     const listener = await ListeningClient.open(
@@ -281,7 +279,7 @@ describe('a process that ends', () => {
 });
 
 describe('a large message', () => {
-  // Rule modern-stdio-13: A reply above `upstream.maxEvent` fails its request only.
+  // Rule modern-stdio-13: A reply larger than `upstream.maxEvent` fails only its request.
   test('fails its request, and no other one', async () => {
     const { url } = await modernStdio(ODD, { upstream: { maxEventBytes: 10_000 } });
     const [large, pid] = await Promise.all([

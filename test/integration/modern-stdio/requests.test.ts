@@ -10,8 +10,8 @@ const ALICE = { headers: { authorization: 'Bearer alice' } };
 const TASKS = { extensions: { 'io.modelcontextprotocol/tasks': {} }, 'com.example/own': { a: 1 } };
 
 describe('a request', () => {
-  // Rule modern-stdio-30: A request reaches the process as its client sent it, but for its id, its token, and the context of traces;
-  // no header reaches it. Results and errors come as the process sent them.
+  // Rule modern-stdio-30: Requests, results and errors pass unchanged except for ids, tokens and trace context. No
+  // header reaches the process.
   test('is what its client sent, with an id and a token of the gateway', async () => {
     const { url } = await modernStdio(ODD);
     const meta = { progressToken: 'mine', 'com.example/x': 1, traceparent: 'none' };
@@ -40,7 +40,8 @@ describe('a request', () => {
     expect(response.error).toEqual(error);
   });
 
-  // Rule modern-stdio-31 (MRTR, "Server Requirements"): A `requestState` is that of the server, which checks it itself.
+  // Rule modern-stdio-31 (MRTR, "Server Requirements"; tasks extension): `requestState` and tasks are those of the
+  // server.
   test('goes on with the state that the server gave, and with no other one', async () => {
     const { url } = await modernStdio(OFFICIAL);
     const args = { arguments: { what: 'sure?' } };
@@ -54,7 +55,7 @@ describe('a request', () => {
     expect(forged.response.error.code).toBe(-32602);
   });
 
-  // Rule modern-stdio-32 (tasks extension): Tasks are those of the server.
+  // Rule modern-stdio-31.
   test('about a task is served by the server', async () => {
     const { url } = await modernStdio(ODD);
     const options = { ...ALICE, capabilities: TASKS };
@@ -69,8 +70,8 @@ describe('a request', () => {
     });
   });
 
-  // Rule modern-stdio-33 (streamable-http, "Server Behavior for Custom Headers"): Headers that repeat parameters are compared with the
-  // arguments by the schema of the tool, whatever `tools.parameterHeaders` says: the annotations reach clients as they are.
+  // Rule modern-stdio-33 (streamable-http, "Server Behavior for Custom Headers"): `Mcp-Param-*` headers are compared
+  // with the arguments, whatever `tools.parameterHeaders` says.
   test('is refused if a header differs from the parameter that it repeats', async () => {
     const { url } = await modernStdio(OFFICIAL);
     const call = (region: string, header: Record<string, string>) =>
@@ -83,7 +84,7 @@ describe('a request', () => {
     }
   });
 
-  // Rule modern-stdio-34: The rules of a route on who may use what hold as for bridged routes: before anything reaches the server.
+  // Rule modern-stdio-34: Rights and limits hold as for bridged routes.
   test('for what its caller may not use does not reach the server, and lists do not show it', async () => {
     const { url } = await modernStdio(ODD, { tools: allow('came', 'pid') });
     const listed = await send(url, 'tools/list', {}, ALICE);
@@ -97,7 +98,7 @@ describe('a request', () => {
     expect(came.filter((method: string) => method === 'tools/call')).toHaveLength(1);
   });
 
-  // Rule modern-stdio-35: The limits of the gateway on calls hold as for bridged routes.
+  // Rule modern-stdio-34.
   test('beyond a limit is refused', async () => {
     const { url } = await modernStdio(ODD, {
       limits: { maxRunningCalls: 1 },
@@ -111,7 +112,7 @@ describe('a request', () => {
     await until(async () => (await pid()).response.result !== undefined);
   });
 
-  // Rule modern-stdio-36: A call lasts `calls.maxDuration` at most, and another request `upstream.headersTimeout`.
+  // Rule modern-stdio-36: A call lasts at most `calls.maxDuration`, and another request `upstream.headersTimeout`.
   test('that takes too long fails, and is cancelled', async () => {
     const { url } = await modernStdio(ODD, { calls: { maxDurationMs: 300 } });
     const { response } = await callTool(url, 'hang', {}, ALICE);
@@ -123,7 +124,7 @@ describe('a request', () => {
   });
 });
 
-// Rule modern-stdio-37: The paths of dialects are for legacy servers: a request there is refused in words.
+// Rule dialects-19.
 test('a dialect is refused in words', async () => {
   const { url } = await modernStdio(ODD, { dialects: { 'sep-2322': '/draft' } });
   const response = await fetch(url.replace('/mcp', '/draft'), {
@@ -136,7 +137,7 @@ test('a dialect is refused in words', async () => {
 });
 
 describe('a gateway that drains', () => {
-  // Rule modern-stdio-38: Listeners end with a result, calls that run go on, and others are refused.
+  // Rule modern-stdio-38: A drain ends listeners with a result, lets running calls end, and refuses others.
   test('ends listeners with a result, and lets calls finish', async () => {
     const { url, gateway, noted } = await modernStdio(OFFICIAL, {
       drain: { delayMs: 0, timeoutMs: 10_000, parkedMs: 0 },

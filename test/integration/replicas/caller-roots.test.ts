@@ -84,8 +84,7 @@ test('when it stops, the client can answer elsewhere as well', async () => {
   expect(calls()).toBe(1);
 });
 
-// Rule roots-8: A replica that takes a session over does not know what its client answered. It asks once more, and the server is told
-// again, so that changed roots count from then on.
+// Rule roots-8: A replica that takes a session over asks once more.
 test('a replica that takes the session over asks once more', async () => {
   const redis = await redisServer();
   const { one, other } = await stage({ redis: redis.url });

@@ -70,9 +70,8 @@ describe.each([
   ['http', {}],
   ['redis', THROUGH_REDIS],
 ])('two replicas with Redis and relay.via: %s', { tags: ['redis'] }, (_via, options) => {
-  // Rule sessions-16: With Redis and `relay`, and among the workers of one gateway, calls, lists and
-  // completion reach the home of their caller from anywhere, in one hop. When the process of the home ends, the next one
-  // goes on with the session, if the server still knows it.
+  // Rule sessions-16: With Redis and `relay`, and among workers, requests reach the home of their caller from
+  // anywhere. If its process ends, another one continues the session.
   test('share the home of a caller: in turns, at once, and with a question between', async () => {
     const { a, b, server } = await stage(options);
     expect(await a.saw('gateway.homes')).toMatchObject([{ shared: 'redis' }]);
@@ -115,8 +114,8 @@ describe.each([
   });
 });
 
-// Rule sessions-18: A gateway says at start what leads a call to the home of its caller. Replicas with `relay` that have
-// no Redis each have their own homes, and warn of that.
+// Rule sessions-18: The log says at start how calls reach homes. Replicas with `relay` and without Redis have
+// separate homes, and warn.
 test('two replicas without Redis say at start that each has its own homes', async () => {
   const { server } = await countingServer();
   const [a, b] = await replicas(server, 2);
@@ -126,8 +125,8 @@ test('two replicas without Redis say at start that each has its own homes', asyn
 });
 
 describe('two replicas with Redis', { tags: ['redis'] }, () => {
-  // Rule sessions-17: A request without effects (a list, a completion) is served in another session if the replica of
-  // the home does not respond. A call is not: it fails with `coordination_unavailable` and `data.mayHaveActed` `no`.
+  // Rule sessions-17: If the replica of the home does not respond, a list uses another session. A call fails with
+  // `coordination_unavailable` and `data.mayHaveActed` `no`.
   test('list in another session while the replica of the home cannot be reached', async () => {
     const { b } = await unreachableHome();
     const tools = await listed(b);
@@ -193,7 +192,7 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     expect(text(await call(b, 'count'))).toBe('2');
   });
 
-  // Rule sessions-24: If Redis loses its data, the replicas claim their homes there again, and all go on with the sessions.
+  // Rule sessions-24: After an outage or a data loss of Redis, callers keep their homes.
   test('go on with the session when Redis has lost its data', async () => {
     const redis = await redisServer();
     const { server } = await countingServer();
@@ -276,8 +275,7 @@ describe('the workers of one gateway', () => {
     expect(text(await call(gateway, 'count', NEW_CONNECTION))).toBe('9');
   });
 
-  // Rule sessions-23: A process that stops leaves its homes to others that can go on with them: replicas with
-  // Redis. Where there are none, as when a gateway stops with all of its workers, it ends the sessions.
+  // Rule sessions-23: A process that stops leaves its homes to replicas with Redis, or else ends their sessions.
   test('end the sessions of homes when the gateway stops', async () => {
     const server = await SubscribingServer.start();
     stopAfterTest(() => server.stop());

@@ -70,8 +70,8 @@ async function cost(places: readonly Place[]) {
   };
 }
 
-// Rule sessions-35: A plain call costs no round trip to Redis and no hop where its caller has its home, or has none that is shared; one
-// round trip if it is the first of its caller; and elsewhere one hop, and two round trips the first time. Nothing else waits for Redis.
+// Rule sessions-35: In the process of its home, a plain call costs no round trip to Redis. Elsewhere it costs one
+// hop.
 test('a plain call costs as many round trips and hops as it must', async () => {
   const [a, b, c] = await stage();
   const first = [['pttl', 'claim', 'get']];
@@ -101,7 +101,6 @@ test('a plain call of a caller that shares nothing costs nothing, wherever it is
   }
 });
 
-// Rule sessions-34.
 test('a replica that has gone is asked once, and then another has the home', async () => {
   const [a, b, c] = await stage();
   await cost([a, b, c]);

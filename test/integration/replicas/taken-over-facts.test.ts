@@ -41,8 +41,7 @@ async function listed(gateway: GatewayProcess, options: SendOptions): Promise<st
 const logging = { ...ADA, meta: { 'io.modelcontextprotocol/logLevel': 'info' } };
 
 describe('a gateway that goes on with the session of one before it', { tags: ['redis'] }, () => {
-  // Rule sessions-29: What a server said of itself in `initialize` stays with the session, also when another process goes on
-  // with it: capabilities, instructions, log level and task support are those that this caller was told.
+  // Rule sessions-29: What a server said in `initialize` holds for the session in every process.
   test('tells a caller what the server said of itself in that session', async () => {
     const redis = await redisServer();
     const { server, route } = await stage();

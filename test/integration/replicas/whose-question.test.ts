@@ -38,11 +38,8 @@ async function workingServer() {
   return { server, finish: working.resolve };
 }
 
-// Rule questions-10: With several processes, a question that names no call is shown only by a process that has the home of the
-// session, and whose lease has not ended since it claimed the home: no other process can have calls in the session. It asks the
-// store first whether the home is still its own, if the store can be reached. A call is resumed by the process that has the home,
-// which its retry waits for. Where homes are not claimed, a process that took a session over does not show such a question. It is
-// held for 30 s, and then declined.
+// Rule questions-10: With several processes, only the one that has the home of a session shows a question that names
+// no call. Without homes, it is held for 30 s and declined.
 test(
   'a resumed call is not asked what another call of its caller asks at a third replica',
   { tags: ['redis', 'long'] },
@@ -89,10 +86,7 @@ test(
   },
 );
 
-// Rule questions-14: Where a server was seen to ask on streams that name no call, the process with the home of a session keeps in
-// the store which calls are there, and since when each of them waits for an answer. When that process is gone, calls that it does not
-// resume count among those that can ask at the next one: one that worked for 75 s, and one that waited from 55 s to 75 s after its
-// question, as its tool can have given up.
+// Rule questions-10.
 test(
   'a call is not asked what a tool asks whose call ended with its replica',
   { tags: ['redis', 'long'] },

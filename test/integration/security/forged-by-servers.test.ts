@@ -52,10 +52,8 @@ function expectHonest({ response, notifications }: Exchanged): void {
 }
 
 describe('what only the gateway may say is taken out of', () => {
-  // Rule results-2 (basic, "`_meta`"): Every reserved member is taken out of `_meta`, and every
-  // `mrtr-gateway/` one: in results, data of errors, notifications and questions. So are `resultType`,
-  // `inputRequests` and `requestState`. In the `_meta` of tools, resources, messages and content blocks the
-  // names of extensions stay. Structured content is the tool's own and stays whole.
+  // Rule results-2 (basic, "`_meta`"): Reserved and `mrtr-gateway/` members of `_meta`, `resultType`, `inputRequests`
+  // and `requestState` of the server are removed. Structured content stays whole.
   // Rule caching-2.
   test.each(Object.keys(RESULTS))('a result of %s', async (method) => {
     const { url } = await answering({
@@ -139,7 +137,7 @@ describe('a URL with userinfo', () => {
   const url = 'https://bank.example@evil.example/';
   const params = { mode: 'url', message: 'Your bank', url, elicitationId: 'e' };
 
-  // Rule urls-3.
+  // Rule urls-2.
   test('is not shown: the server is told why, and its call goes on', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let id: unknown;
@@ -181,7 +179,7 @@ describe('a URL with userinfo', () => {
     expect(JSON.stringify(response)).not.toContain('evil.example');
   });
 
-  // Rule urls-3.
+  // Rule urls-2.
   test('in the text of a form is text', async () => {
     const message = `See ${url}`;
     const gateway = await answering({

@@ -50,7 +50,7 @@ async function gatewayTo(url: string) {
 }
 
 describe('a session whose standalone stream breaks and is refused from then on', () => {
-  // Rules sessions-8, sessions-27.
+  // Rule sessions-8.
   test.each<[string, Refusal]>([
     ['405', { status: 405 }],
     ['400 and a text', { status: 400, body: 'session already exists' }],

@@ -42,8 +42,7 @@ function answers({ response }: Exchanged, name = 'Ada'): object {
 }
 
 describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) => {
-  // Rule sessions-2: All calls of a caller use one session, its home: one after the other, at the same time, and
-  // while others wait for their client. So the next call finds what the server keeps in it.
+  // Rule sessions-2: All calls of a caller use one session, its home.
   test('calls in sequence share a session, for the local user and for callers with credentials', async () => {
     const { call } = await stage({ transport });
     for (const caller of [{}, ADA]) {
@@ -82,9 +81,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(counts).toEqual(['1', '1', '1', '2', '2', '2']);
   });
 
-  // Rule sessions-14: A home that is idle is kept for `sessions.idleTimeout` (30 minutes by default). It is pinged
-  // every `upstream.pingInterval` and replies to the pings of the server. Pings stop when its last credentials are
-  // refused.
+  // Rule sessions-14: An idle home is kept for `sessions.idleTimeout` (30 minutes by default), and pinged.
   test('a session that was idle for 20 minutes is the same', async () => {
     const clock = new ManualClock();
     // The timer of a ping's reply must not look like that of the next ping.
@@ -118,8 +115,8 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(textOf(await call('count'))).toBe('4');
   });
 
-  // Rule sessions-15: A home whose session the server has forgotten gets a new one. The gateway logs it, and the next
-  // call that asked for log messages gets one from the logger `mrtr-gateway`, once.
+  // Rule sessions-15: A home that the server has forgotten, or that made room for another, gets a new session. The
+  // gateway logs it, and the client gets one log message.
   test('a session that the server forgot is replaced, and the caller is told once', async () => {
     const { call, server, gateway } = await stage({ transport });
     const logs = { meta: { 'io.modelcontextprotocol/logLevel': 'info' } };

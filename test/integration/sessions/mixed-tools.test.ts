@@ -25,8 +25,7 @@ async function testbed(overrides: GatewayOverrides = {}) {
   return { server, open, call, answer };
 }
 
-// Rule concurrent-10: While a call waits for the answer to a question that came on its own stream, a question beside the streams
-// is that of another call, and is asked at once.
+// Rule concurrent-1.
 test('a question beside the streams is asked while a call that has just asked on its stream is parked', async () => {
   const { call, answer } = await testbed();
   const onStream = await call('ask');
@@ -36,7 +35,7 @@ test('a question beside the streams is asked while a call that has just asked on
   expect(await answer('ask-uncorrelated', beside)).toBe('Ada 2');
 });
 
-// Rule concurrent-10.
+// Rule concurrent-1.
 test('a call does not wait for one that has just asked on its stream, in front of a server that also asks beside them', async () => {
   const clock = new ManualClock();
   const { server, call, answer } = await testbed({ clock });

@@ -33,10 +33,8 @@ const textOf = ({ response }: Exchanged) =>
   String(response.result?.content?.[0]?.text ?? JSON.stringify(response));
 
 describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) => {
-  // Rule sessions-19: With `sessions.max: 1` (or `upstream.maxProcesses: 1`) the server has one session at a time,
-  // that of the greeting included. Calls, lists and the greetings of other callers wait for their turn as in
-  // `sessions.queue`, and a caller does not keep the session with one call after the other. A call that waits for its
-  // client does. No call is released (`parking.release`) or left to another process.
+  // Rule sessions-19: With `sessions.max: 1`, requests of all callers wait for their turn in one session. It has no
+  // notifications, and no call there is released.
   test('calls of different callers run one at a time, one after the other and at once, and the server has one session', async () => {
     const { server, call, gateway } = await stage({ transport });
     for (const name of NAMES) {
@@ -65,9 +63,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(server.crashes).toBe(0);
   });
 
-  // Rule sessions-20: A caller whose session ended because another session needed its place gets a new one for its
-  // next call. The gateway logs it (`session.replaced`, `needed`), and the next call that asked for log messages is told
-  // once.
+  // Rule sessions-15.
   test('a caller whose session ended for another one is told once', async () => {
     const { call, gateway } = await stage({ transport });
     const told = async (name: string) => {
@@ -113,8 +109,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(order).toEqual(['ada 1', 'bob 1', 'ada 1']);
   });
 
-  // Rule sessions-21: Where a server has one session, `subscriptions/listen` is acknowledged without a notification, and
-  // `server/discover` declares none.
+  // Rule sessions-19.
   test('a listener is told that it gets no notifications', async () => {
     const { server, call, gateway } = await stage({ transport });
     const leaving = new AbortController();
@@ -136,11 +131,8 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(server.crashes).toBe(0);
   });
 
-  // Rule sessions-22: A server that refuses a session beside the only other one, and accepts it alone, is served with one
-  // from then on, as is one that twice breaks connections and loses its other sessions when another one opens, and that
-  // never had two. The gateway logs it (`upstream.one_session`). A server that says it is busy (429, 503) must refuse twice in a
-  // row, and reply in the other session meanwhile. A session that is refused while the gateway has one of its own
-  // there, such as that of the greeting, is opened again when that has ended.
+  // Rule sessions-22: A server that loses or refuses a second session is served with one from then on
+  // (`upstream.one_session`). `probe` detects it, and prints `sessions.max: 1`.
   test('a server that refuses a second session is served with one, and the gateway logs it', async () => {
     const { call, gateway } = await stage({ transport, secondSession: 'refused' }, {});
     for (const name of [...NAMES, ...NAMES]) expect(textOf(await call(name, 'count'))).toBe('1');

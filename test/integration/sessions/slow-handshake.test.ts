@@ -10,7 +10,7 @@ import type { ToolCall } from '../../fixtures/servers/legacy/tools.ts';
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
 const ADA = { headers: { authorization: 'Bearer ada' } };
 
-// Rule sessions-11.
+// Rule sessions-26.
 test('calls that wait together for their session are asked each its own question', async () => {
   const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } } as const;
   const greet = async ({ args, server }: ToolCall) => {

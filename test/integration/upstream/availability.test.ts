@@ -96,8 +96,8 @@ describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, pat
   );
 });
 
-// Rule detection-7: Probes are answered while the gateway asks servers what they speak, before it listens for clients: it is alive, and
-// not ready. A server that has not responded after 5 s is logged (`upstream.unavailable`), and the gateway listens.
+// Rule detection-7: While servers are probed at the start, the gateway is alive and not ready. After 5 s it listens,
+// and logs `upstream.unavailable`.
 test('probes are answered while a server has not responded yet', async () => {
   const asked = Promise.withResolvers<void>();
   const server = createServer(() => asked.resolve());
@@ -133,8 +133,7 @@ test('probes are answered while a server has not responded yet', async () => {
 
 type Words = readonly [title: string, status: number, type: string, body: string, problem: string];
 
-// Rule detection-8: What a server says in place of MCP at the start is in the log and in the error of the start, as one short
-// line, without the operator's credentials for it, and a redirect with its target.
+// Rule detection-9.
 test.for<Words>([
   ['with text', 500, 'text/plain', 'no\n database', 'HTTP 500: "no database"'],
   [
@@ -177,9 +176,8 @@ test.for<Words>([
   else expect(started).toContain(`does not speak MCP: ${problem}; give the URL`);
 });
 
-// Rule detection-9: JSON that is not a reply can come from a server that is not ready yet, or from a proxy in front of it. At
-// the start that keeps the gateway from being ready and not from starting: the server is asked again until it speaks MCP. With a
-// page, other text, a redirect or a status such as 404 in place of MCP the gateway does not start.
+// Rule detection-9: At the start, JSON that is no reply delays readiness. A page, text, redirect or 404 in place of
+// MCP stops the start, and is logged in one line.
 test('a server that sends JSON that is no reply while it starts is asked again', async () => {
   const starting = await ScriptedServer.start((_received, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end('{"status":"starting"}');
@@ -202,7 +200,7 @@ test('a server that sends JSON that is no reply while it starts is asked again',
   expect((await readiness(gateway)).status).toBe(200);
 });
 
-// Rule detection-8.
+// Rule detection-9.
 test.each([
   [
     'https://user:canary-word@mcp.example.com/v2/mcp?key=canary-query',
@@ -222,7 +220,7 @@ test.each([
   });
 });
 
-// Rule detection-8.
+// Rule detection-9.
 test('a server that refuses initialize', async () => {
   const server = await ScriptedServer.start(({ body: { id } }, response) => {
     const error = { code: -32002, message: 'License expired' };
@@ -244,9 +242,8 @@ const REFUSALS = [401, 403].flatMap((status) =>
 describe.each(REFUSALS)('a server refusing with $status, transport $transport', (refusal) => {
   const { status, transport } = refusal;
 
-  // Rule detection-5: A server that responds to the gateway itself with 401 or 403 at the start is there, and
-  // waits for clients with credentials. Where none of theirs get there (`upstream.authorization: strip`, or one in
-  // `upstream.headers`, and no `upstream.forwardHeaders`), the gateway does not start.
+  // Rule detection-5: A server that refuses the gateway at the start waits for clients with credentials. If no
+  // credentials of clients can reach it, the gateway does not start.
   test('is ready for clients that bring credentials', async () => {
     const gateway = await gatewayTo(await answering(status), { transport });
     expect(await readiness(gateway)).toEqual({
@@ -341,9 +338,7 @@ async function keyed(status: number, refusal: object): Promise<ScriptedServer> {
 
 const RPC_ERROR = { jsonrpc: '2.0', id: null, error: { code: -32000, message: 'Key missing' } };
 
-// Rule detection-11: Where credentials of clients, or headers that they choose (`upstream.forwardHeaders`), reach the server, a
-// 400 or 422 with JSON at the start is a refusal as well: it waits for clients that bring what it misses. Its words are logged
-// once (`upstream.refused`), and what it speaks is found out with the first client that it accepts.
+// Rule detection-5.
 test.each([
   [400, RPC_ERROR, 'auto', 'forward'],
   [400, RPC_ERROR, 'auto', 'strip'],

@@ -45,10 +45,7 @@ async function held() {
   return { ...ground, clock, upstream, session: await opening };
 }
 
-// Rule handshake-16: A server that takes the GET of the standalone stream, refuses nothing and lets the head of its
-// response wait can send it with the first message, as servlets of the Java SDK do. It is used as one that has the
-// stream: the GET has no timeout, what comes on it counts, and changes can be listened to. Once a server was seen to do
-// so, its sessions wait 100 ms for the head.
+// Rule handshake-10.
 describe('a server that holds the head of its standalone stream back', () => {
   test('keeps the first session waiting for 2 seconds, and the next ones for 100 ms', async () => {
     const { clock, upstream, waiting, session } = await held();
@@ -98,7 +95,7 @@ describe('a server that holds the head of its standalone stream back', () => {
     expect(gets()).toBe(2);
   });
 
-  // Rule handshake-16.
+  // Rule handshake-10.
   test.each([
     ['a connection that breaks', (response: ServerResponse) => void response.destroy()],
     ['504 of a proxy', (response: ServerResponse) => void response.writeHead(504).end()],

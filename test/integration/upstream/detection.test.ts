@@ -62,8 +62,7 @@ test('each caller is told what the server wants of that caller', async () => {
   ]);
 });
 
-// Rule detection-6: Requests that come during a detection share its outcome. If a transport is configured, it is used
-// without a probe.
+// Rule detection-6: Requests during a detection share its outcome. A configured transport is not probed.
 test('requests that come during a detection share its outcome', async () => {
   const { server, upstream, held } = await guarded();
   const kinds = [as('good'), as('other'), as('good')].map((headers) => upstream.detect(headers));
@@ -97,9 +96,8 @@ describe('the reply to the probe for the modern era', () => {
   });
 
   // Rule detection-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): Any other reply to
-  // that probe means a legacy server, a result without the revision too, and so does no reply: within 3 seconds
-  // for a server that takes `initialize`, within `upstream.headersTimeout` for one that refuses it. Some servers
-  // do not reply to a method that they do not know.
+  // `server/discover`, or none within 3 s, means a legacy server. After a refused `initialize` the limit is
+  // `upstream.headersTimeout`.
   test.each<[string, number, object]>([
     ['an error of a legacy server', 400, { error: { code: -32600, message: 'm' } }],
     ['a result for everything', 200, { result: {} }],
@@ -111,9 +109,8 @@ describe('the reply to the probe for the modern era', () => {
     expect(await upstreamOf(server).detect({})).toBe('streamable-http');
   });
 
-  // Rule detection-10: A server that takes a legacy handshake without a session is served as a legacy one, also where
-  // `server/discover` gets an answer that decides nothing. It is asked again beside later requests, at first after 10 s
-  // and then with growing pauses, until it has said what it speaks.
+  // Rule detection-10: A legacy server without sessions is asked for `server/discover` again after 10 s, then with
+  // growing pauses.
   test.each([401, 403, 429, 500, 502, 503])('means legacy for now with HTTP %i', async (status) => {
     let refusing = true;
     const server = await probed(({ body }, response) => {

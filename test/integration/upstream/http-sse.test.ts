@@ -75,9 +75,8 @@ describe('a server of the oldest transport', () => {
     return { server, held, clock, heard, exchange, send, id: body.id };
   }
 
-  // Rule limits-7 (2025-11-25 lifecycle, "Timeouts"): Any other request, the handshake included, has
-  // `upstream.headersTimeout` (60 seconds by default) for its whole response. An answer or a notification that is posted over
-  // HTTP+SSE has 10 seconds to be taken: a server whose stream is gone may never respond to one.
+  // Rule limits-7 (2025-11-25 lifecycle, "Timeouts"): Any other request has `upstream.headersTimeout` (60 s by
+  // default). An answer or notification over HTTP+SSE has 10 s.
   test('that does not take an answer within ten seconds has not taken it', async () => {
     const { server, clock, heard, exchange, send } = await holding(
       (body) => body.method === undefined,

@@ -47,10 +47,7 @@ async function breaking(
 }
 
 describe('a connection that breaks under a request before a response has begun', () => {
-  // Rule handshake-13: When the connection breaks before a response to `initialize` has begun (a server may
-  // close an idle one in the moment in which it is used), `initialize` goes out once more on a new
-  // connection: without a session id nothing can have come of the first one. The same holds for the GET that
-  // opens HTTP+SSE, and for no other request.
+  // Rule handshake-13: An `initialize` whose connection breaks before the response is sent once more.
   test.each<[string, (socket: Socket) => void]>([
     ['is reset', (socket) => socket.resetAndDestroy()],
     ['is closed', (socket) => socket.destroy()],

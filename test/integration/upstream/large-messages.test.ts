@@ -66,9 +66,8 @@ describe.each([
   ['HTTP+SSE', overHttp],
   ['stdio', overStdio],
 ])('over %s, a message that is too large', (_transport, start) => {
-  // Rule limits-10: Over HTTP+SSE and stdio the messages of all calls share a stream. One that is larger than
-  // `upstream.maxEvent` is discarded to its end: the call or request that it is the reply to fails, with -32603 and a message
-  // that names the limit. The session, its other calls and its process go on.
+  // Rule limits-10: On a shared stream, a message larger than `upstream.maxEvent` fails its own call or is dropped
+  // (`upstream.dropped`). The session goes on.
   test.each(['large-after-its-id', 'large-before-its-id'])(
     'fails its call and no other: %s',
     async (tool) => {
@@ -103,8 +102,7 @@ describe.each([
     expect(textOf(await answer())).toBe('Ada');
   });
 
-  // Rule limits-11: A notification that is too large is dropped, and a request of the server is refused with an error. Both are
-  // logged (`upstream.dropped`).
+  // Rule limits-10.
   test('is dropped if it is a notification', async () => {
     const { url, log } = await start();
     const answer = await park(url);
@@ -115,7 +113,7 @@ describe.each([
     ]);
   });
 
-  // Rule limits-11.
+  // Rule limits-10.
   test('is refused if it is a question', async () => {
     const { url, log } = await start();
     const answer = await park(url);
@@ -128,8 +126,8 @@ describe.each([
     ]);
   });
 
-  // Rule limits-12: If a message that is too large does not show what it is for, or does not end within 64 times
-  // `upstream.maxEvent` (1 GiB at most), its session ends. The clients of all its calls are told the limit.
+  // Rule limits-12: If such a message names no request, or exceeds 64 times the limit (1 GiB at most), the session
+  // ends and its clients are told the limit.
   test.each(['large-around-its-id', 'endless'])(
     'ends the session if it cannot be told whose it is: %s',
     async (tool) => {

@@ -17,9 +17,8 @@ afterAll(() => {
   vi.useRealTimers();
 });
 
-// Rule limits-6: HTTP itself sets no time for the head of the response to a call, nor for a stream on which
-// nothing is said: a server that responds with JSON sends the head with its result, and a human may think for
-// an hour. The call is bounded by `calls.maxDuration` and `parking.callTtl`.
+// Rule limits-6: The head of the response to a call has no timeout: `calls.maxDuration` and `parking.callTtl` limit
+// the call.
 test('the head of the response to a call may come as late as its result', async () => {
   let answer = () => {};
   const server = await legacyServer(({ body }, response) => {

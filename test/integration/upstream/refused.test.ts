@@ -26,8 +26,7 @@ async function checkingHost(said = `Access is only allowed at ${NAME}`): Promise
   return server;
 }
 
-// Rule wire-11: A server that refuses the gateway at the start with 401 or 403, and names no way to log in, is
-// logged with the beginning of its words and what to do, without control characters and values of `upstream.headers`.
+// Rule detection-5.
 test('a server that accepts another Host only is logged with its words, and refuses clients truthfully', async () => {
   const server = await checkingHost(
     `Access\u001b[1m is only\n allowed at ${NAME}, not for key-123456`,
@@ -47,7 +46,7 @@ test('a server that accepts another Host only is logged with its words, and refu
   expect(response.error.message).toBe('The server refused this request, or its credentials');
 });
 
-// Rule wire-12: With `upstream.hostHeader` every request to the server has this `Host`, also those that are passed through.
+// Rule wire-12: `upstream.hostHeader` is the `Host` of every request to the server.
 test('upstream.hostHeader is the Host of every request', async () => {
   const server = await checkingHost();
   const gateway = await testGateway(server.url, { upstream: { hostHeader: NAME } });

@@ -45,10 +45,7 @@ async function broken(said: string) {
   return { heard, isLost, resume, resumed: () => resumed };
 }
 
-// Rule resumption-9: A server that ends a resumed stream at once and without an event, ten times in a row and for 30
-// seconds, no longer has it: the call is lost. One that wants to be asked again later says so with an event that has an
-// id, or with `retry`, and is resumed for as long as the call may take. _(2025-11-25 transports, "Sending Messages to
-// the Server")_
+// Rule resumption-4.
 test('without an event has lost the call after ten times and 30 seconds', async () => {
   const { heard, resume, isLost, resumed } = await broken('');
   await resume(10);
@@ -58,7 +55,7 @@ test('without an event has lost the call after ten times and 30 seconds', async 
   expect(resumed()).toBeLessThanOrEqual(12);
 });
 
-// Rules resumption-3, resumption-9.
+// Rules resumption-3, resumption-4.
 test.each([
   ['an event', 'id: e1\ndata:\n\n'],
   ['the time to wait', `retry: ${RETRY_MS}\n\n`],

@@ -55,10 +55,8 @@ describe('a stream that breaks behind an event with an id', () => {
     return { heard, pause, tries: () => resumed };
   }
 
-  // Rule resumption-3 (2025-11-25 transports, "Sending Messages to the Server"): The first try waits as long
-  // as the server said in `retry:`, else half a second; there are five, 1, 2, 4 and 8 seconds apart, and none earlier than the
-  // server said, when it is unreachable, is busy, or says 409 (it has not noticed yet that the stream before is gone). A server
-  // that goes on breaking off is resumed at that pace for as long as the call may take, or until resumption-9 ends it.
+  // Rule resumption-3 (2025-11-25 transports, "Sending Messages to the Server"): There are five attempts: the first
+  // after `retry` or 0.5 s, then 1, 2, 4 and 8 s apart, never earlier than `retry`.
   test.each([
     ['as the server wants', 'retry: 7000\n', 7],
     ['as the server wants, however long', 'retry: 600000\n', 600],
@@ -156,10 +154,6 @@ describe('what a resumed stream shows of its server', () => {
     return { clock, upstream, changes, begin, learn, finish, notify, resumeWith };
   }
 
-  // Rule resumption-8: A server delivers on resumed streams if the reply to an answer comes on the connection
-  // that was open when the answer was sent. It does not if the reply comes with a later resumption only, or with
-  // the head of the response, or if the server refuses to resume a stream. After that, what is delivered within
-  // ten minutes changes nothing.
   test('delivers if the reply to an answer comes on it', async () => {
     const { upstream, learn } = await asking();
     expect(upstream.deliversResumed).toBe(false);
@@ -167,7 +161,6 @@ describe('what a resumed stream shows of its server', () => {
     expect(upstream.deliversResumed).toBe(true);
   });
 
-  // Rule resumption-8.
   test('is late if the reply comes with the next resumption', async () => {
     const { clock, upstream, changes, begin, learn, finish } = await asking();
     await learn();
@@ -180,7 +173,6 @@ describe('what a resumed stream shows of its server', () => {
     expect(upstream.deliversResumed).toBe(false);
   });
 
-  // Rule resumption-8.
   test('is late if the head of the response comes with the reply', async () => {
     const { clock, changes, begin, learn, finish, resumeWith } = await asking();
     await learn();
@@ -194,7 +186,6 @@ describe('what a resumed stream shows of its server', () => {
     expect(changes).toEqual([[false, 'late']]);
   });
 
-  // Rule resumption-8.
   test('delivers if a slow tool replies a while after the last resumption', async () => {
     const { clock, changes, begin, finish, notify } = await asking();
     let gets = 0;
@@ -208,7 +199,6 @@ describe('what a resumed stream shows of its server', () => {
     expect(changes).toEqual([[true, 'delivered']]);
   });
 
-  // Rule resumption-8.
   test('shows nothing if it repeats what was missed', async () => {
     const { changes, begin, finish } = await asking();
     const { heard } = await begin({ onResumed: finish });
@@ -216,7 +206,6 @@ describe('what a resumed stream shows of its server', () => {
     expect(changes).toEqual([]);
   });
 
-  // Rule resumption-8.
   test('shows nothing if the answer was that of another call', async () => {
     const { changes, begin, finish } = await asking();
     const other = await begin({});
@@ -227,7 +216,6 @@ describe('what a resumed stream shows of its server', () => {
     expect(changes).toEqual([]);
   });
 
-  // Rule resumption-8.
   test('is refused if the server does not resume it', async () => {
     const { changes, begin, learn } = await asking();
     await learn();
@@ -238,8 +226,7 @@ describe('what a resumed stream shows of its server', () => {
 });
 
 // Rule resumption-6 (2025-11-25 transports, "Resumability and Redelivery"): The standalone stream is opened again in
-// the same session, after its last event if that had an id. If changes may have been missed meanwhile, listeners get
-// a hint to read again, and cached lists are requested again.
+// the same session. Listeners get a hint, and cached lists are requested again.
 test('the standalone stream is resumed after its last event, if that has an id', async () => {
   let stream: ReturnType<typeof eventStream> | undefined;
   const server = await legacyServer(() => {}, {

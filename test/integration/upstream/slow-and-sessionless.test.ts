@@ -46,8 +46,7 @@ async function stage(sessionId: { current: string | null }) {
   return { server, gateway, called };
 }
 
-// Rule handshake-15: With a server that gives no session ids the handshake is not repeated for each call. It is
-// repeated once a minute, beside a call that does not wait for it, and as soon as the server demands a session id.
+// Rule handshake-15: Without session ids, the handshake is repeated once a minute.
 test('a call needs no handshake with a server that gives no session ids', async () => {
   const { server, called } = await stage({ current: null });
   const atStart = greetings(server);

@@ -22,8 +22,7 @@ async function gatewayFor(
 }
 
 describe('the process of the greeting', () => {
-  // Rule stdio-10: At the start the gateway runs one process and ends it. Nothing waits for that end, which can take
-  // seconds, and `server/discover` is answered with what that process said.
+  // Rule stdio-10: At the start one process runs until the gateway knows what the server says of itself.
   test('has to reply, and not to end, before the gateway serves', async () => {
     const pids = await pidFile();
     await gatewayFor('stubborn', pids);

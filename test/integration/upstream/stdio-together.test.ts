@@ -119,7 +119,7 @@ interface Asked {
   readonly inputRequests: object;
 }
 
-// Rule sessions-11.
+// Rule sessions-26.
 test('are asked one after the other, and none of them waits for the clock', async () => {
   const { clock, soon, answer } = await asking('ask');
   const beganMs = clock.now();
@@ -131,7 +131,7 @@ test('are asked one after the other, and none of them waits for the clock', asyn
   expect(clock.now() - beganMs).toBeLessThan(100);
 });
 
-// Rules concurrent-1, sessions-11.
+// Rules concurrent-1, sessions-26.
 test('are each asked their own questions where one of them asks several at once', async () => {
   const { soon } = await asking('several', 'ask');
   const asked = await Promise.all(['several', 'ask', 'several', 'ask'].map((tool) => soon(tool)));
@@ -141,7 +141,7 @@ test('are each asked their own questions where one of them asks several at once'
   expect(asked.map(messagesOf)).toEqual([both, ['Who are you?'], both, ['Who are you?']]);
 });
 
-// Rule keep-alive-6.
+// Rule keep-alive-2.
 test('are not lost because one of them keeps the server from replying to pings', async () => {
   const call = await testbed({ upstream: { pingIntervalMs: 100, headersTimeoutMs: 500 } });
   const { requestState, inputRequests } = await call('ask');

@@ -53,8 +53,8 @@ const failed = (reason: string, mayHaveActed: string) => ({
 });
 
 describe('the processes of a gateway', () => {
-  // Rule stdio-1: A process is a session. All requests and subscriptions of a caller with a home use the same one. It
-  // starts with the first of them.
+  // Rule stdio-1: All requests and subscriptions of a caller with a home use one process, which starts with the first
+  // of them.
   test('are one for each caller, who finds the same in each request', async () => {
     const gateway = await gatewayFor(server('plain'));
     await send(gateway.url, 'server/discover');
@@ -77,8 +77,8 @@ describe('the processes of a gateway', () => {
     expect(gateway.log.named('process.started')).toHaveLength(4);
   });
 
-  // Rule stdio-2: A process gets the variables of `upstream.env`, and of the gateway only a named few. What it writes to
-  // standard error is logged, so many lines at most, without the values of `upstream.env`.
+  // Rule stdio-2: A process gets `upstream.env` and a few variables of the gateway. Its standard error is logged, up
+  // to a limit, without values of `upstream.env`.
   test('get no variable of the gateway but the named ones, and no secret is logged', async () => {
     process.env['OF_THE_GATEWAY'] = 'not for servers';
     const gateway = await gatewayFor(server('plain', { SECRET: 'the-secret-value' }));
@@ -94,15 +94,14 @@ describe('the processes of a gateway', () => {
     expect(JSON.stringify(gateway.log.lines)).not.toContain('the-secret-value');
   });
 
-  // Rule stdio-11: A message to the server is one line for each kind of line reader: U+2028 and U+2029 are escaped.
   test('read texts with every kind of line break', async () => {
     const gateway = await gatewayFor(server('plain'));
     const said = 'a\nb\r\nc\u0085d\u2028e\u2029f';
     expect(await textOf(gateway.url, 'echo', {}, { said })).toBe(said);
   });
 
-  // Rule stdio-3: There are `upstream.maxProcesses` at most: the one that was idle for the longest time ends for another.
-  // One that is a day old ends as soon as it serves no request, parked calls included.
+  // Rule stdio-3: Beyond `upstream.maxProcesses` the longest idle process ends. A process that is a day old ends once
+  // it serves no request.
   test('are so many at most: the one that was idle for the longest time ends', async () => {
     const pids = await pidFile();
     const gateway = await gatewayFor(server('plain', { PIDS: pids.path }, { maxProcesses: 2 }), {
@@ -141,9 +140,8 @@ describe('the processes of a gateway', () => {
 });
 
 describe('a process that ends in the middle of a call', () => {
-  // Rule stdio-4: The end of a process ends its calls, with an error that says whether they may have had effects. The next
-  // request starts another one: at once the first time, then with growing delays, in which requests fail at once. One
-  // that cannot be started at all keeps the gateway from starting.
+  // Rule stdio-4: If a process ends, its calls fail with `data.mayHaveActed`. The next request starts another one,
+  // after growing delays.
   test('ends the call with a clear error, and the next call has another one', async () => {
     const gateway = await gatewayFor(server('plain'));
     const before = await textOf(gateway.url, 'pid');
@@ -224,8 +222,8 @@ describe('a process that cannot serve', () => {
     expect((await pids.all()).length).toBeLessThanOrEqual(4);
   });
 
-  // Rule stdio-5: Lines of standard output that are not messages are logged and ignored. 1 MiB of them without a message
-  // between ends the session, and so does one that is longer than `upstream.maxEvent`. (2025-11-25 transports, "stdio")
+  // Rule stdio-5: Lines of standard output that are no messages are ignored. 1 MiB of them, or a line longer than
+  // `upstream.maxEvent`, ends the session.
   test.each([
     { manner: 'rubbish', says: /what it writes is not JSON-RPC, such as "rubbish / },
     {
@@ -248,8 +246,8 @@ describe('a process that cannot serve', () => {
     });
   });
 
-  // Rule stdio-9: If a process does not reply to initialize in time, the error names the variables for a proxy, a
-  // certificate or a registry that the gateway has and did not pass on. It does not have their values.
+  // Rule stdio-9: If a process does not reply to `initialize` in time, the error names the variables for proxies,
+  // certificates and registries that it did not get.
   test('maybe since it lacks variables of the gateway, is reported with their names', async () => {
     withoutNetworkVariables();
     vi.stubEnv('https_proxy', 'http://ada:hunter2-of-the-proxy@proxy/');
@@ -286,8 +284,7 @@ describe('a process that cannot serve', () => {
 });
 
 describe('a server that ignores the end of its input and SIGTERM, and has started another process', () => {
-  // Rule stdio-6: A session ends with its process group: the gateway closes the input of the process, then sends SIGTERM,
-  // then SIGKILL. The group also ends with a gateway that is killed. (2025-11-25 lifecycle, "Shutdown")
+  // Rule stdio-6: A process group ends by closed input, then SIGTERM, then SIGKILL, even if the gateway is killed.
   test('is gone with the gateway that is killed', { tags: ['linux', 'long'] }, async () => {
     const pids = await pidFile();
     const upstream = {
@@ -317,8 +314,7 @@ describe('a server that ignores the end of its input and SIGTERM, and has starte
 });
 
 describe('a legacy client of a server over stdio', () => {
-  // Rule stdio-7: A legacy client has sessions of its own (`face-11` and on). With `edge.legacyClients: reject` it gets 400 with the
-  // error -32022 that names the revision which is served, and 405 for GET and DELETE.
+  // Rule stdio-7: With `edge.legacyClients: reject`, a legacy client gets 400, -32022, and 405 for GET and DELETE.
   test('is refused with the revision that is served, if the operator says so', async () => {
     const { url } = await gatewayFor(server('plain'), { edge: { legacyClients: 'reject' } });
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c' } };

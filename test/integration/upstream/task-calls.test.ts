@@ -112,7 +112,7 @@ describe('a question of a task', () => {
   });
 });
 
-// Rule tasks-4.
+// Rule tasks-3.
 test('progress and log messages of a task reach the call that runs it, on whatever stream', async () => {
   const { server, one, other, send } = await stage();
   const tokens = server.received

@@ -43,9 +43,8 @@ describe.each<[string, (response: Parameters<Answer>[1], text: string) => void]>
     },
   ],
 ])('results that come as %s', (_form, begin) => {
-  // Rule limits-15: Messages that have not come whole take half of the memory that `limits.maxMemoryPercent` allows at most, and
-  // those of one server half of that. One beyond that is refused like one that is larger than `upstream.maxEvent`. The first
-  // 16 KiB of each do not count.
+  // Rule limits-15: Unfinished messages take at most half of the memory of `limits.maxMemoryPercent`, and those of
+  // one server half of that.
   test('take no more than their part of the memory, and make room when they end', async () => {
     const { onCall, begun, end } = replies(begin);
     const field = await ground(MEMORY, onCall);

@@ -49,8 +49,7 @@ async function vanished() {
   return { clock, told, hole, transportTo };
 }
 
-// Rule resumption-11: A server is silent from when a request is written on a connection to it. While there is none,
-// nothing is learned of it: a stream does not count as resumed, and the server does not count as one that holds heads back.
+// Rule resumption-2.
 test('a stream is not resumed while there is no connection for it', async () => {
   const { clock, told, hole, transportTo } = await vanished();
   transportTo(hole).resume(ID, 'e1', {});
@@ -59,7 +58,7 @@ test('a stream is not resumed while there is no connection for it', async () => 
   expect(told).toEqual([]);
 });
 
-// Rule resumption-11.
+// Rule resumption-2.
 test('sessions wait for their standalone stream once the machine is back', async () => {
   const { clock, told, hole, transportTo } = await vanished();
   const gone = transportTo(hole);
@@ -77,7 +76,7 @@ test('sessions wait for their standalone stream once the machine is back', async
   expect(await isOpen).toBe(true);
 });
 
-// Rule resumption-11.
+// Rule resumption-2.
 test('a task whose result is asked for again does not go on while there is no connection', async () => {
   const { clock, hole, transportTo } = await vanished();
   const session = playedSession(

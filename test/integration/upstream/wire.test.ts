@@ -17,8 +17,8 @@ const HTTP = { transport: 'streamable-http' } as const;
 const done: Answer = ({ body }, response) => json(response, 200, reply(body.id));
 
 describe('a reply to a request', () => {
-  // Rule wire-5: A server that takes a request with 202 may give its reply on another stream of the session. While one is
-  // open that could bring it, the call is lost after 5 minutes without it, and otherwise at once.
+  // Rule wire-5: A request that got 202 is lost after 5 minutes without a reply on another stream, or at once if none
+  // is open.
   test('that is only promised with 202 comes on the standalone stream', async () => {
     let standalone: ReturnType<typeof eventStream> | undefined;
     const server = await legacyServer(
@@ -46,7 +46,7 @@ describe('a reply to a request', () => {
     expect(await heard.until('replied')).toMatchObject(['replied', { result: {} }]);
   });
 
-  // Rule wire-8.
+  // Rule envelope-5.
   test('may be given by the server behind a cookie, which is not kept', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, reply(body.id), { 'set-cookie': 'route=a' }),
@@ -125,9 +125,8 @@ describe('ids', () => {
   });
 });
 
-// Rule handshake-8 (2025-11-25 transports, "Protocol Version Header"): `initialize` carries neither
-// `MCP-Protocol-Version` nor `Mcp-Session-Id`, a second one neither. Every later message carries the revision
-// that was agreed on, over every transport and to servers that agreed on one before the header was there.
+// Rule handshake-8 (2025-11-25 transports, "Protocol Version Header" and "Session Management"): Every message after
+// `initialize` has the agreed `MCP-Protocol-Version` and the session id.
 test('no initialize names a session or a revision in a header, the second one neither', async () => {
   const server = await legacyServer(done, { sessionId: null });
   await call(await open(upstreamOf(server, HTTP))).heard.until('replied');
@@ -143,8 +142,7 @@ test('no initialize names a session or a revision in a header, the second one ne
   ]);
 });
 
-// Rule handshake-12 (2025-11-25 cancellation, "Behavior Requirements"): An `initialize` that has no reply
-// within `upstream.headersTimeout` is given up, and never cancelled.
+// Rule handshake-11.
 test('an initialize that has no reply in time is given up, and never cancelled', async () => {
   let answers = false;
   const server = await ScriptedServer.start(({ method, body }, response) => {
@@ -175,9 +173,7 @@ test('a client that declares nothing has the standalone stream, too, so that a s
   expect(body.result).toEqual({ roots: [] });
 });
 
-// Rule handshake-7: `clientInfo` is that of the client, reduced to `name`, `version` and `title`, since some
-// servers branch on it. A request without one is introduced as `mrtr-gateway`; so are the shared sessions of
-// callers without a name.
+// Rule handshake-7: `clientInfo` is the `name`, `version` and `title` of the client, or `mrtr-gateway`.
 test('a client without a name is introduced as the gateway', async () => {
   const server = await legacyServer(done);
   await open(upstreamOf(server, HTTP), EMPTY_PROFILE);

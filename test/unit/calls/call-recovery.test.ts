@@ -153,8 +153,7 @@ async function askedAtLostHome({ isResumable }: { readonly isResumable: boolean 
 /** A pointer of the process that has the home now, to the round after that of the answers. */
 const NEXT = 'of the next process';
 
-// Rule questions-13: A process that has lost a home takes no answer in it for a call that the server keeps: what the call asks
-// next could come where nobody knows it. The retry goes on where the home is, or comes again.
+// Rule questions-10.
 test('a call is left to the process that has its home before its answer is taken', async () => {
   const { server, answer } = await askedAtLostHome({ isResumable: true });
   server.home = Promise.resolve(false);
@@ -170,7 +169,7 @@ test('a call is left to the process that has its home before its answer is taken
   expect(await reply).toMatchObject({ result: RESULT });
 });
 
-// Rule questions-13.
+// Rule questions-10.
 test('a call that works is left as soon as a client brings the pointer of the process that has its home', async () => {
   const { server, answer, retryElsewhere } = await askedAtLostHome({ isResumable: true });
   const former = answer();
@@ -186,7 +185,7 @@ test('a call that works is left as soon as a client brings the pointer of the pr
   expect(await reply).toMatchObject({ result: RESULT });
 });
 
-// Rule questions-13.
+// Rule questions-10.
 test('an answer that waited for the stream is not sent where the home is lost meanwhile', async () => {
   const { server, answer } = await askedAtLostHome({ isResumable: true });
   server.says.interrupted();
@@ -198,7 +197,7 @@ test('an answer that waited for the stream is not sent where the home is lost me
   expect(server.did).toEqual(['leave']);
 });
 
-// Rule questions-13.
+// Rule questions-10.
 test.each([
   ['the server does not keep it', false, Promise.resolve(false)],
   ['the home is still here', true, Promise.resolve(true)],

@@ -24,8 +24,8 @@ const message = 'notifications/message';
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 describe('progress', () => {
-  // Rule progress-2 (progress, "Progress Flow"): Progress goes to the client under the token of the request
-  // that waits now, with its type, on whatever stream it comes. A request without a token gets none.
+  // Rule progress-2 (progress, "Progress Flow" and "Behavior Requirements"): Progress goes to each waiting request
+  // under its own token, always increasing. The next request gets the latest progress.
   test('carries the token of the request that waits, with its type, and not ours', () => {
     const { heard, who } = listener({ progressToken: 'theirs' });
     const params = { progressToken: 99, progress: 1, total: 2, message: 'm' };
@@ -49,8 +49,7 @@ describe('progress', () => {
     }
   });
 
-  // Rule notifications-3 (progress, "Progress Flow"): Several requests that wait for the same outcome each
-  // get it under their own token.
+  // Rule progress-2.
   test('goes to each of several that wait for the same call, under its own token', () => {
     const one = listener({ progressToken: 1 });
     const other = listener({ progressToken: 'b' });
@@ -59,7 +58,7 @@ describe('progress', () => {
     expect(other.heard[0]?.params['progressToken']).toBe('b');
   });
 
-  // Rule progress-3.
+  // Rule progress-2.
   test('always increases for the client, whatever the server says (progress, "Behavior Requirements")', () => {
     const values = fc.array(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom('5', null)));
     fc.assert(
@@ -75,9 +74,7 @@ describe('progress', () => {
     );
   });
 
-  // Rule notifications-2: The next client that waits gets the latest progress of the time in which no client waited.
-  // Rule progress-4: Of the progress that was made while no client waited, the next request that waits gets the
-  // latest.
+  // Rule progress-2.
   test('that was made while nobody waited is told to the next who does, the latest only', () => {
     const notifications = new Notifications();
     notifications.deliver(progress, { progress: 1 }, []);

@@ -146,8 +146,7 @@ describe('a round without a question', () => {
 });
 
 describe('questions that follow each other, and wait for no answer,', () => {
-  // Rule shown-11: The fewer rounds are left, the longer the next one waits for more questions, up to 150 ms from the sixth on,
-  // whatever was seen of the tool. The first one waits as in shown-3.
+  // Rule shown-3.
   test.each([0, 40, 60, 400])(
     'take no more rounds than every official client stands, if each answer takes %i ms',
     async (answersAfterMs) => {
@@ -162,8 +161,7 @@ describe('questions that follow each other, and wait for no answer,', () => {
 describe('a tool that asks in more rounds than there are', () => {
   const eleven = burst(11, 1_000);
 
-  // Rule shown-12: The end of a call that needs more rounds than `parking.maxRounds` names its tool and the limit, to the client
-  // and in the log. The server is told once to cancel it.
+  // Rule shown-7.
   test('is cancelled once, and its client and the log are told which tool and limit', async () => {
     const { rounds, last, server, named, clock } = await play(eleven, {});
     clock.advance(ROUTE.cancelGraceMs);

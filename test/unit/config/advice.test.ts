@@ -126,8 +126,8 @@ describe('a warning', () => {
     expect(warningsOf(text)).toEqual([expect.stringMatching(line)]);
   });
 
-  // Rule stdio-12: A server over stdio runs as the user of the gateway, and can read what that can, its environment included. If
-  // secrets of the configuration are there, other than those of `upstream.env` of its route, `check` and the log name their variables.
+  // Rule stdio-12: `check` and the log name the variables of secrets in the gateway's environment that the process
+  // can read.
   test('names the variables whose secrets a server over stdio can read', () => {
     const env = {
       SEAL: Buffer.alloc(32, 'seal key').toString('base64url'),

@@ -210,9 +210,7 @@ async function afterItsLease() {
   return { ...stored, ownership, lost };
 }
 
-// Rule questions-11: A process whose lease was over asks the store whether it still has a home before it begins a call
-// there. A home that another process had meanwhile does not come back: what runs here goes on, no question that names no
-// call is shown in it, and the stream for such questions is left to the other process.
+// Rule questions-10.
 test('a process whose lease was over asks the store before it uses a home', async () => {
   const { ownership, state, lost } = await afterItsLease();
   expect(await ownership.stillHere(ADA)).toBe(true);
@@ -224,7 +222,7 @@ test('a process whose lease was over asks the store before it uses a home', asyn
   expect(lost).toEqual([]);
 });
 
-// Rule questions-11.
+// Rule questions-10.
 test('a home that another process had meanwhile is not here any more, although it is free again', async () => {
   const { ownership, state, claimed, lost } = await afterItsLease();
   claimed.clear();
@@ -251,7 +249,7 @@ test('the store is asked whether a home is still here, also while the lease is n
   expect(ownership.askStore(ADA)).toBeNull();
 });
 
-// Rule questions-11.
+// Rule questions-10.
 test('while the store cannot be reached, a home is used without asking', async () => {
   const { ownership, state } = await afterItsLease();
   state.isAway = true;

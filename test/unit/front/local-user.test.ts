@@ -12,10 +12,8 @@ function request(headers: Record<string, string> = {}, more: Partial<RequestOrig
   };
 }
 
-// Rule sessions-10: An anonymous caller is the local user, and has a home, if the gateway listens on loopback, neither
-// `edge.allowedHosts` nor `edge.trustedProxies` is set, the peer is loopback, `Host` is a loopback name, and nothing
-// shows a proxy: no `Forwarded`, `X-Forwarded-*`, `Via` or other header by which proxies name the client, no
-// HTTP/1.0, no `Connection: close`. The log says once why another caller is none, and what that costs.
+// Rule sessions-10: On loopback an anonymous caller is the local user and has a home, unless a header or the
+// configuration shows a proxy.
 describe('the local user', () => {
   test.each([
     ['127.0.0.1:8080', '127.0.0.1'],

@@ -127,7 +127,8 @@ test('tools that are annotated are counted, those that are not are left alone', 
   expect(notes.join('\n')).toMatch(/^2 tools .* continuation\.replay\.annotated: true/m);
 });
 
-// Rule lists-10: `probe` says how many tools have schemas of an older dialect, and names those whose schemas `tools.schemas: compatible` leaves.
+// Rule lists-10: `probe` counts the tools with schemas of older dialects, and names those that `tools.schemas:
+// compatible` cannot convert.
 test('tools with schemas of an older dialect are counted, and named if their schemas are left', () => {
   const tool = { description: null, readOnly: false, idempotent: false };
   const taken = { ...tool, name: 'read', olderDialect: 'taken-off' } as const;

@@ -21,9 +21,7 @@ describe('a URL with userinfo, which hides where it leads,', () => {
     'https://a@b@evil.example/',
   ];
 
-  // Rule urls-3 (elicitation, "Safe URL Handling"): A URL with userinfo
-  // (`https://bank.example@evil.example/`) hides where it leads and is shown to nobody; the server gets error
-  // -32602 that says so.
+  // Rule urls-2.
   test.each(DECEITFUL)('is shown to nobody: %j', (url) => {
     expect(isWebUrl(url)).toBe(false);
   });
@@ -39,7 +37,7 @@ describe('a URL with userinfo, which hides where it leads,', () => {
     expect(JSON.stringify(error)).not.toContain('evil');
   });
 
-  // Rule urls-3.
+  // Rule urls-2.
   test('is told from every other, whatever stands before the @', () => {
     fc.assert(
       fc.property(fc.webUrl(), fc.webAuthority({ withUserInfo: true }), (plain, authority) => {

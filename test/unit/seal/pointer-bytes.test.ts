@@ -72,7 +72,7 @@ const deflated = (value: unknown) => deflateRawSync(JSON.stringify(value), { win
 const requestsOf = (...messages: readonly string[]) =>
   messages.map((message, index) => question(index, message).request);
 
-// Rule concurrent-8.
+// Rule concurrent-5.
 test.each([{}, { beside: [upstreamRequestId(8), upstreamRequestId('nine')] }])(
   'where a call can be resumed comes back as it was, with %j',
   (more) => {

@@ -75,10 +75,8 @@ test('calls run together where a question names its call', async () => {
 });
 
 describe('where a question may name no call', () => {
-  // Rule sessions-26: Where a question may name no call, it is learned of each tool in a session whether it asks. A call of a tool
-  // that has ended there without a question, and never asked, starts at once and keeps nobody waiting. Any other call that can be
-  // asked, or that wants log messages on a stream for all, waits for others of these until they have ended or are parked, for 2 s
-  // at most from when the session is there. Only a call of a tool that has asked there waits for those of such tools for longer.
+  // Rule sessions-26: If questions can come without a call, a call waits up to 2 s for others that could ask. A tool
+  // that never asks does not wait.
   test('a call of a silent tool starts at once while others run and wait', async () => {
     for (const name of ['asks 1', 'asks 2', 'silent 1', 'silent 2']) await enter(name);
     expect(names()).toEqual(['asks 1', 'silent 1', 'silent 2']);
@@ -169,8 +167,7 @@ describe('where a question may name no call', () => {
     expect(names()).toEqual(['asks', 'silent']);
   });
 
-  // Rule sessions-11: A call starts beside one that has just asked when that can ask no more before it is answered: the server has
-  // replied to a ping that was sent after the question.
+  // Rule sessions-26.
   test('the next call starts when those that have just asked can ask no more', async () => {
     for (const name of ['asks 1', 'asks 2']) await enter(name);
     turn = Promise.withResolvers();
@@ -217,9 +214,8 @@ test('calls run one after the other where the operator wants that, whatever thei
 });
 
 describe('the queue', () => {
-  // Rule sessions-12: 100 calls wait in one session, each for `sessions.queue.wait`. One that
-  // finds no room, or waits in vain, fails with `upstream_busy` and `data.mayHaveActed` `no`. A call whose client
-  // has left gives up its place.
+  // Rule sessions-12: At most 100 calls wait in one session, each for `sessions.queue.wait`. Then they fail with
+  // `upstream_busy` and `data.mayHaveActed` `no`.
   test('calls wait for a time, and as many as there is room for', async () => {
     rule = 'queue';
     await enter('a');

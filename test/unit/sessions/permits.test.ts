@@ -37,11 +37,8 @@ function taking(principal: string | null) {
   return state;
 }
 
-// Rule sessions-13: A route has `sessions.max` sessions at most, and a principal `sessions.maxPerPrincipal`. Sessions for lists
-// count. Those of listeners whose caller has no home in this process do not. Beyond the limit the session ends that was idle
-// for the longest time, and the next one opens when the server was told. Where none is idle a call waits as in
-// `sessions.queue`, and then fails with `upstream_busy`. The sessions of all workers of a gateway count, with the delay of
-// their other limits.
+// Rule sessions-13: Beyond `sessions.max` or `sessions.maxPerPrincipal` the longest idle session ends. If none is
+// idle, the call waits as in `sessions.queue`.
 test('the session that was idle for the longest time makes room', async () => {
   const [a, b, c] = [
     await permits.take('ada'),

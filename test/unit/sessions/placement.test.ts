@@ -56,7 +56,7 @@ test.each([
   });
 });
 
-// Rule questions-14.
+// Rule questions-10.
 test('the next process is told which calls can ask in the session of a home', async () => {
   const { one, two } = processes();
   await one.claim('ada');
@@ -115,8 +115,6 @@ test('a home that a route with other settings is just claiming is claimed for th
   ]);
 });
 
-// Rule sessions-34: A process remembers who has a home until that one refuses a call, or a request that changes a task. Meanwhile it asks
-// the store nothing for these. Whoever is asked finds out whether it still has the home.
 test('who has a home is remembered until it is asked for', async () => {
   const { one, two, asks } = processes();
   await one.claim('ada');

@@ -191,7 +191,7 @@ describe('a stream', () => {
     await expect(stage.joined(TOOLS)).rejects.toMatchObject({ code: 'unauthorized' });
   });
 
-  // Rule subscriptions-6.
+  // Rule subscriptions-5.
   test('that the server does not open for now refuses those who want what comes on it', async () => {
     const stage = new Stage();
     stage.isStreamDue = true;
@@ -199,7 +199,7 @@ describe('a stream', () => {
     expect([stage.session.givenBack, stage.session.pinged]).toEqual([1, false]);
   });
 
-  // Rule subscriptions-6.
+  // Rule subscriptions-5.
   test('that the server does not open for now is not missed by those who want nothing of it', async () => {
     const stage = new Stage();
     stage.isStreamDue = true;

@@ -413,7 +413,6 @@ test('a change of a task is kept without the request of its call', async () => {
   expect([...kept.keys()]).toEqual([expect.stringMatching(/:task$/)]);
 });
 
-// Rule sessions-34.
 test('a request that changes a task of another replica asks the store nothing, once its holder is known', async () => {
   const testbed = tasksTestbed();
   const { tasks, replica, store, pass } = testbed;

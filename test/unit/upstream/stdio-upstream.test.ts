@@ -7,7 +7,6 @@ import { StdioUpstream } from '../../../src/upstream/stdio-upstream.ts';
 /** Reads, and never says anything. */
 const SILENT = 'process.stdin.resume()';
 
-// Rule stdio-13: A session that is being opened when the gateway closes is not waited for.
 test('a session whose server has not replied yet ends when all processes end', async () => {
   const started = Promise.withResolvers<void>();
   const upstream = new StdioUpstream(

@@ -55,9 +55,8 @@ const answersIn = ({ response }: Exchanged): unknown =>
   JSON.parse(response.result?.content?.[0]?.text ?? 'null');
 const keysOf = ({ response }: Exchanged) => Object.keys(response.result?.inputRequests ?? {});
 
-// Rule answers-11: An answer in the first request of a call, without `requestState`, is used instead of asking if its key
-// is the server's own id of the question or one of `questions.keyNames`, and if it fits the question: a form is filled in
-// as its schema demands. It is kept while the call lasts, up to 64 Ki characters of answers.
+// Rule answers-11: An answer in the first request is used if its key is the server's id or one of
+// `questions.keyNames`, and its values fit. At most 64 Ki characters are kept.
 describe('an answer that comes before its question', () => {
   test('is used instead of asking, for forms, sampling and roots', async () => {
     const { url, server, gateway } = await start([

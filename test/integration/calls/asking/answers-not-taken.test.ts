@@ -68,9 +68,8 @@ const refused =
 const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[0].text;
 
 describe('credentials that the server refuses', () => {
-  // Rule answers-10 (2025-11-25 authorization, "Token Handling"): When the server refuses the credentials of
-  // an answer, the client gets HTTP status 401 or 403 with the server’s `WWW-Authenticate`, and the same
-  // pointer serves a retry with better ones.
+  // Rule answers-10 (2025-11-25 authorization, "Token Handling"): If the server refuses the credentials, the client
+  // gets 401 or 403 with the challenge, and can retry.
   // Rule pointer-5.
   test.each([401, 403])(
     'with %i are told of, and the same pointer serves with better ones',
@@ -92,8 +91,8 @@ describe('credentials that the server refuses', () => {
 });
 
 describe('a server that is busy', () => {
-  // Rule answers-12: If the server refuses an answer with 429 or 503, the client gets the same error, with the `Retry-After` of
-  // the server in `data.retryAfterMs`, and the log says what the server responded with.
+  // Rule answers-12: If the server refuses an answer with 429 or 503, the client gets its `Retry-After` as
+  // `data.retryAfterMs`.
   test.each([429, 503])('with %i is told as retryable, with the time to wait', async (status) => {
     const busy: Answer = (_received, response) =>
       void response.writeHead(status, { 'retry-after': '3' }).end();
@@ -122,10 +121,8 @@ describe('a server that is busy', () => {
 });
 
 describe('a connection that breaks under an answer', () => {
-  // Rule answers-9: An answer is sent once more if the connection breaks under it, which is harmless: a
-  // question is settled by its first answer. When that fails, too, the client gets error -32603 with
-  // `data.reason` `upstream_unavailable` and `data.retryable`; the round is not used up, and what the server
-  // has had is not sent again.
+  // Rule answers-9: An answer whose connection breaks is sent once more. Then the client gets -32603 with
+  // `upstream_unavailable` and `data.retryable`.
   test('is made again at once for the same answer', async () => {
     const { retry, answers, calls } = await asking(cut);
     expect(textOf(await retry())).toBe('done');

@@ -72,8 +72,7 @@ test('a caller without a home is asked in each call, whose session learns its ro
   }
 });
 
-// Rule roots-5: An answer without roots leaves the server with its own folders, and the client is not asked again in the session.
-// Anything else, such as a refusal, is an ill-formed answer: it is refused, and the question stays open.
+// Rule roots-2.
 test('an answer without roots leaves the server with its own folders', async () => {
   const { url } = await before('caller');
   const asked = await callTool(url, 'folders');
@@ -82,7 +81,7 @@ test('an answer without roots leaves the server with its own folders', async () 
   expect(foldersOf(await callTool(url, 'folders'))).toEqual(['/srv']);
 });
 
-// Rule roots-5.
+// Rule roots-2.
 test.each([
   { roots: [{ uri: 'https://x' }] },
   { action: 'decline' },
@@ -96,7 +95,7 @@ test.each([
   expect(foldersOf(told)).toEqual(['file:///home/ada']);
 });
 
-// Rule roots-5.
+// Rule roots-2.
 test('a retry without an answer is asked again', async () => {
   const { url } = await before('caller');
   const asked = await callTool(url, 'folders');
@@ -106,8 +105,7 @@ test('a retry without an answer is asked again', async () => {
   expect(foldersOf(told)).toEqual(['file:///home/ada']);
 });
 
-// Rule roots-6: Calls that begin before the roots of their session are known all ask. The first answer counts for the session: changed
-// roots count from the next one.
+// Rule roots-6: The first answer counts for the session, and changed roots count from the next session on.
 test('of calls that begin together each one asks, and the first answer counts', async () => {
   const { url } = await before('caller');
   const [one, other] = await Promise.all([callTool(url, 'folders'), callTool(url, 'folders')]);
@@ -140,7 +138,7 @@ test('windows that `sessions.key` tells apart have folders of their own', async 
   expect(await inWindow('two', 'file:///two')).toEqual(['file:///two']);
 });
 
-// Rule roots-7: A call that waits for the roots of its client holds nothing at the server, and can become a task, whose client answers.
+// Rule roots-7: A call that waits for roots holds nothing at the server, and can become a task.
 test('a call that waits for roots becomes a task, and is made when its client has answered', async () => {
   const { url } = await before('caller', { tasks: { promote: 'interactive' } });
   const { response } = await callForTask(url, 'folders');

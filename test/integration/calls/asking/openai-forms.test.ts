@@ -303,7 +303,7 @@ describe('a lost call that another replica makes again', () => {
 });
 
 describe('a legacy client', () => {
-  // Rule openai-5: Legacy clients are asked with `openai/elicitation/create` itself: what passes through is not touched.
+  // Rule openai-5: Legacy clients and modern servers exchange these forms unchanged.
   test.each(['over HTTP', 'over stdio'])(
     'is asked by a server %s with its own request',
     async (how) => {
@@ -327,7 +327,7 @@ describe('a legacy client', () => {
 });
 
 describe('a modern server', () => {
-  // Rule openai-6: What a modern server asks passes through untouched, and so does what a client declares to it.
+  // Rule openai-5.
   test('asks modern clients itself', async () => {
     const inputRequests = { part: shownOpenaiForm() };
     const result = { resultType: 'input_required', inputRequests, requestState: 'state' };

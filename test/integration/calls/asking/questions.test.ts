@@ -32,9 +32,8 @@ const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[
 const keysOf = ({ response }: Exchanged) => Object.keys(response.result?.inputRequests ?? {});
 
 describe('a question that no client can be asked', () => {
-  // Rule questions-4 (MRTR, "Supported Requests"): Only `tools/call`, `prompts/get` and `resources/read` may
-  // ask. What a server asks on the stream of any other request is answered in the same way, and the request
-  // goes on.
+  // Rule questions-4 (MRTR, "Supported Requests"): Only `tools/call`, `prompts/get` and `resources/read` can ask.
+  // Questions of other requests are refused, and the request goes on.
   test('on the stream of a request that may not ask is refused to the server, and the request goes on', async () => {
     const { url, answerTo } = await start(async ({ body }, response) => {
       const stream = eventStream(response);
@@ -53,9 +52,7 @@ describe('a question that no client can be asked', () => {
     expect((await answerTo('roots')).body.result).toEqual({ roots: [] });
   });
 
-  // Rule questions-5: What comes on the stream of a call that is over, while another call runs in the
-  // session, is turned down: elicitation with `{"action":"cancel"}`, sampling with error -1, `roots/list`
-  // with an empty list.
+  // Rule questions-5: A question of a call that has ended is declined.
   test('on the stream of a call that is over is turned down, and the call that runs never sees it', async () => {
     let first: ReturnType<typeof eventStream> | undefined;
     const { url, answerTo } = await start(
@@ -116,8 +113,7 @@ describe('a question that no client can be asked', () => {
     expect(refused).toMatchObject({ reason: 'schema_not_representable' });
   });
 
-  // Rule shown-9: When the call ends before a question could be shown, the client gets the outcome, and the
-  // question is closed out towards the server.
+  // Rule settled-1.
   test('because the call is over before it could be shown is closed out', async () => {
     const { url, answerTo } = await start(({ body }, response) => {
       const stream = eventStream(response);
@@ -154,13 +150,8 @@ describe('questions that come one after the other', () => {
     };
   }
 
-  // Rule shown-3: Questions that come in one read, or within 1 ms of each other, are shown in one result, in the
-  // order in which they were asked. Once a tool, prompt or resource was seen to ask one question at a time, those of
-  // its later calls are shown at once, unless the client wants progress or log messages: what the server sent on
-  // another stream just before its question can arrive after it. For such a client, and where events of the server
-  // have ids, a question that comes before the response to its call waits for that response, for 50 ms at most. If a
-  // tool was seen to ask again within 150 ms after its questions were shown, its later calls wait 30 ms for each
-  // further question, and 150 ms at most for all of them.
+  // Rule shown-3: Questions within 1 ms of each other are shown together, in order. If a tool asks several in a row,
+  // later calls wait 30 ms for each, and 150 ms at most.
   test('within 1 ms of each other are shown together', async () => {
     const { asked, ask, clock, parked } = await paced();
     await ask();
@@ -172,8 +163,8 @@ describe('questions that come one after the other', () => {
     expect(keysOf(await asked)).toEqual(['q1', 'q2']);
   });
 
-  // Rule shown-4: At most 16 questions are shown together. When there are so many the client gets them at once, and up to 64
-  // further ones wait for the next round. The server is told of each one beyond these with error -32603 that it asks too much.
+  // Rule shown-4: At most 16 questions are shown together, and 64 more wait for the next round. Any further one gets
+  // -32603.
   test('are shown at once when there are as many as a client is shown together', async () => {
     const { asked, ask, clock, parked } = await paced();
     for (let time = 1; time <= 16; time += 1) {
@@ -212,10 +203,8 @@ describe('questions that come one after the other', () => {
 });
 
 describe('a question that the server takes back', () => {
-  // Rule shown-8 (2025-11-25 cancellation, "Behavior Requirements"): A question that the server takes back
-  // (`notifications/cancelled` with its id) is no longer shown, and an answer to it that still comes is dropped; the
-  // answers beside it count. When the last one is taken back the retry waits for the outcome. Withdrawals of anything
-  // else change nothing.
+  // Rule shown-8 (2025-11-25 cancellation, "Behavior Requirements"): A question that the server withdraws is no
+  // longer shown, and its answer is dropped.
   test('is no longer answered, and those beside it are', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let finish = () => {};
@@ -272,9 +261,8 @@ describe('a question that the server takes back', () => {
 });
 
 describe('answers', () => {
-  // Rule answers-8 (2025-11-25 transports, "Sending Messages to the Server" 3): Answers go to the server one
-  // after the other, each in a POST of its own, in the order in which the questions were asked and with the
-  // credentials of the retry that brought them.
+  // Rule answers-8 (2025-11-25 transports, "Sending Messages to the Server" 3): Answers go to the server one by one,
+  // in the order of the questions, with the credentials of their retry.
   // Rule pointer-5.
   test('go upstream one after the other, in the order of asking, with the credentials of the retry', async () => {
     let [open, most] = [0, 0];
@@ -333,8 +321,7 @@ test('the operator’s names are the keys of a tool’s questions, and of no oth
   expect(keysOf(await callTool(url, 'other'))).toEqual(['one', 'two', 'three']);
 });
 
-// Rule shown-6 (2025-11-25 transports, "Session Management"): An id that holds the session id, as those of
-// some servers do, is never shown: the session id is a credential.
+// Rule shown-6 (2025-11-25 transports, "Session Management"): A request id that holds the session id is never shown.
 test('a request id that holds the session id is no key, and reaches no client', async () => {
   const { url } = await start(
     (_received, response) => eventStream(response).send(question('session-1-0')),

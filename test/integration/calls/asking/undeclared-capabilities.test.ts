@@ -8,10 +8,8 @@ import { accept, callTool, type Exchanged } from '../../../fixtures/clients/mode
 import { greet, legacyGateway, text } from '../../../fixtures/gateways/legacy-gateway.ts';
 
 describe('capabilities that the client did not declare', () => {
-  // Rule undeclared-2 (basic, "Error Codes"): A call that succeeds nevertheless is a success. When it fails after
-  // that, in whatever way, the client gets HTTP status 400 and error -32021 with everything in
-  // `data.requiredCapabilities` that was refused in the call. The message begins with a sentence for a user. What the
-  // server said is in `data.upstream`, its error or the result of the tool, and the first text of that in the message.
+  // Rule undeclared-2 (basic, "Error Codes"): If the call fails after that, the client gets 400, -32021 with
+  // `data.requiredCapabilities` and `data.upstream`.
   test('are never asked for; the server is told so, and its success counts', async () => {
     const { url, legacy } = await legacyGateway({
       tools: {
@@ -111,9 +109,8 @@ describe('a retry that declares less than the request before', () => {
   const retryOf = (asked: Exchanged, capabilities: object) =>
     [{ requestState: asked.response.result.requestState }, { capabilities }] as const;
 
-  // Rule undeclared-4 (MRTR, "Server Requirements" 7): What a retry declares counts from there on. Questions
-  // that it does not cover are not asked again: it gets error -32021, nothing is used up, and the same
-  // pointer serves a retry that declares more. Complete answers count whatever it declares.
+  // Rule undeclared-4 (MRTR, "Server Requirements" 7): What a retry declares counts from then on. If its capabilities
+  // do not cover the open questions, it gets -32021, and the pointer stays valid.
   test('is not asked what it cannot answer, and the round is not used up', async () => {
     const { url } = await legacyGateway({
       tools: { greet: async (call) => `Hello ${await askName(call)}` },

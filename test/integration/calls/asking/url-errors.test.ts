@@ -94,9 +94,8 @@ test('a call that is made again reports its progress from the beginning', async 
 });
 
 describe('URLs that are to be visited', () => {
-  // Rule url-errors-3 (MRTR, "Error Handling"): Whoever accepts some of the URLs is asked for the others, and
-  // nothing is called yet. A new call that demands URLs again makes a further round, within
-  // `parking.maxRounds`.
+  // Rule url-errors-3 (MRTR, "Error Handling"): A client that accepts some URLs is asked for the others. A new demand
+  // is a further round.
   test('in part lead to a question for the rest, and not to a call', async () => {
     const { url, calls } = await demanding([[visit('one'), visit('two')]]);
     const params = { arguments: { order: 7 } };
@@ -160,9 +159,8 @@ describe('URLs that are to be visited', () => {
     expect(done.response.result.resultType).toBe('complete');
   });
 
-  // Rule url-errors-6 (elicitation, "Safe URL Handling"): When one of the URLs is missing or unsafe, or the
-  // request is not one that may ask, the client gets error -32603, and in `data.upstream` what the server said.
-  // Where a URL has userinfo, `data.reason` is `unsafe_url` and `data.upstream` has no URLs.
+  // Rule url-errors-6 (elicitation, "Safe URL Handling"): If a URL is missing or unsafe, the client gets -32603 with
+  // `data.upstream`, or `data.reason` `unsafe_url` for one with userinfo.
   test.each([
     ['is none', { message: 'no URL' }],
     ['is unsafe', { ...visit('two'), url: 'javascript:alert(1)' }],

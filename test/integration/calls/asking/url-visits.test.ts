@@ -25,10 +25,8 @@ describe('error -32042', () => {
     return { paid, tools: { pay } };
   }
 
-  // Rule url-errors-1 (2025-11-25 elicitation, "URL Elicitation Required Error"): The URLs are shown as an
-  // `InputRequiredResult`, one question for each. When all are accepted the same request is made again, in
-  // the same session where that still lives, with the credentials of the retry; a result or further questions
-  // of the new call go on as those of any call.
+  // Rule url-errors-1 (2025-11-25 elicitation, "URL Elicitation Required Error"): The URLs are shown as questions.
+  // When all are accepted, the request is sent again in the same session.
   test('becomes URL input, and the call is made again when the server knows of the visit', async () => {
     const { paid, tools } = payment();
     const servers: ToolCall['server'][] = [];
@@ -89,9 +87,8 @@ describe('error -32042', () => {
     expect(text(await callTool(url, 'pay', retry))).toBe('paid');
   });
 
-  // Rule url-errors-4 (tools, "Error Handling"): One URL that is declined or cancelled ends the call, and it
-  // is not made again. `tools/call` gets a result with `isError`, prompts and resources get error -32603 with
-  // `data.reason` `elicitation_declined`.
+  // Rule url-errors-4 (tools, "Error Handling"): A declined or cancelled URL ends the call: a tool with `isError`,
+  // others with -32603 and `data.reason` `elicitation_declined`.
   test('that the user declines ends the call as a failed tool', async () => {
     const { url, legacy } = await legacyGateway({ tools: payment().tools });
     const asked = await callTool(url, 'pay');
@@ -103,8 +100,7 @@ describe('error -32042', () => {
     expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
   });
 
-  // Rule url-errors-5 (basic, "Error Codes"): A client that did not declare URL mode gets HTTP status 400 and
-  // error -32021 that names the capability.
+  // Rule url-errors-5 (basic, "Error Codes"): A client without URL mode gets 400, -32021 that names the capability.
   test('without the URL capability names the capability', async () => {
     const { url } = await legacyGateway({ tools: payment().tools });
     const failed = await callTool(url, 'pay', {}, { capabilities: { elicitation: {} } });

@@ -5,9 +5,8 @@ import { accept, callTool } from '../../../fixtures/clients/modern-client.ts';
 import { greet, legacyGateway, text } from '../../../fixtures/gateways/legacy-gateway.ts';
 
 describe('sessions', () => {
-  // Rule expired-3 (2025-11-25 transports, "Session Management"): A new request that was refused so, before
-  // the server acted on it, is sent once more in a new session. When that is refused too, the client gets
-  // -32603 with `data.reason` `upstream_session_lost`.
+  // Rule expired-3 (2025-11-25 transports, "Session Management"): A new request that is refused so is sent once more
+  // in a new session. Then it fails with `upstream_session_lost`.
   test('that the server forgot are replaced, and the call is made once', async () => {
     let runs = 0;
     const { url, legacy } = await legacyGateway(

@@ -60,10 +60,8 @@ function saidBy({ response }: Exchanged) {
 }
 
 describe('a call that fails says whether the server may have acted', () => {
-  // Rule failures-3 (RFC 9110, sections 9.2.2 and 15): Every error of the gateway in reply to a call says in
-  // `data.mayHaveActed` (in a result: `_meta["mrtr-gateway/mayHaveActed"]`) and in its text whether the
-  // server may have acted: `no` only where nothing was sent, or where the status of the response means that
-  // the request was not carried out; `yes` where the server has begun; else `unknown`. 503 is `unknown`.
+  // Rule failures-3 (RFC 9110, sections 9.2.2 and 15): `data.mayHaveActed` of an error, or
+  // `_meta["mrtr-gateway/mayHaveActed"]` of a result, says whether the server acted: `no`, `yes` or `unknown`.
   // Rule failures-4.
   test.each(SITUATIONS)('%s, %s: %s', async (reason, mayHaveActed, _title, bringAbout) => {
     const exchanged = await bringAbout();
@@ -78,8 +76,7 @@ describe('a call that fails says whether the server may have acted', () => {
     if (error !== undefined) expect(error.code).toBe(row?.code);
   });
 
-  // Rule failures-8: A request that is refused with another status than 200 says `no` if its message was read and has no
-  // `requestState`. Else it can be the retry of a call that has begun, and says `unknown`.
+  // Rule failures-8: A refusal with another status than 200 says `no` for a first request, and `unknown` for a retry.
   test.each([
     ['a new call whose header is wrong', 'no', { 'mcp-name': 'other' }, NEW_CALL],
     ['a retry whose header is wrong', 'unknown', { 'mcp-name': 'other' }, RETRY],

@@ -64,9 +64,7 @@ test('a parked call whose stream is being resumed takes no place of a running on
   expect(plain.response.result.content[0].text).toBe('done');
 });
 
-// Rule failures-7: `overloaded`: `limits.maxRunningCalls` calls are at work already. The call was not sent,
-// and may be sent again.
-// Rule time-and-room-7.
+// Rules validation-23, time-and-room-7.
 test('no more calls run at once than may, though their tools have to be looked up first', async () => {
   let running = 0;
   let most = 0;
@@ -136,8 +134,7 @@ test('a server that asks without end is told that it asks too much, and the clie
   await send(url, 'tools/call', { name: 'flood', arguments: {}, requestState });
 });
 
-// Rule shown-10: A server that asks more than 10 000 questions in one call, or with ids of more than 1 MiB, is told to cancel it, and
-// the call fails, also if each question was refused, answered or withdrawn.
+// Rule shown-10: A call with more than 10,000 questions, or 1 MiB of their ids, is cancelled and fails.
 test.each([
   ['10 000 questions', 10_001, (number: number) => `q${number}`],
   ['questions with long ids', 3, (number: number) => `q${number}`.padEnd(400_000, '-')],

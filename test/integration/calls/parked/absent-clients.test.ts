@@ -97,8 +97,8 @@ describe('while nobody is connected', () => {
   // client its session is pinged every `upstream.pingInterval` (1 min by default). A server that does not
   // reply to two pings in a row, or does not know the session, counts as gone; credentials that are
   // refused are not used for pings again.
-  // Rule keep-alive-1 (2025-11-25 ping, "Usage Patterns"): A session whose call waits for its client is sent
-  // a `ping` every `upstream.pingInterval` (60 seconds by default), so that the server does not expire it.
+  // Rule keep-alive-1 (2025-11-25 ping, "Usage Patterns"): A session with a parked call gets a `ping` every
+  // `upstream.pingInterval` (60 s by default), at most 32 at a time for a server.
   test('a human may take six minutes: the session is pinged and the answer still arrives', async () => {
     const clock = new ManualClock();
     const { url, legacy } = await legacyGateway({ tools: greet }, { clock });
@@ -133,8 +133,8 @@ describe('a server with a short timeout', () => {
   // Rule time-and-room-5 (2025-11-25 lifecycle, "Timeouts"): A server that asked with a progress token is
   // told every 15 s, with growing progress, that a user still thinks, so that a server that restarts its timeout
   // with each progress goes on waiting.
-  // Rule keep-alive-4 (2025-11-25 lifecycle, "Timeouts"): A server that gave its question a progress token is
-  // told of progress every 15 seconds until it is answered: some restart their timeout with that.
+  // Rule keep-alive-4 (2025-11-25 lifecycle, "Timeouts"): A server that gave its question a progress token gets
+  // progress every 15 s until the answer.
   test('that restarts its timeout with each progress gets progress every 15 seconds while a user thinks', async () => {
     const clock = new ManualClock();
     const { url, legacy } = await legacyGateway({ tools: patient(600_000) }, { clock });

@@ -76,8 +76,8 @@ const answered = (asked: Exchanged) => ({
 });
 
 describe('a server whose list does not say that a tool demands a task', () => {
-  // Rule tasks-10 (2025-11-25 tasks, "Tool-Level Negotiation", "Protocol Errors"): A server that runs tasks and refuses
-  // a plain call with -32601 or -32600 is called once more, with a task. That it refuses as well is the client's error.
+  // Rule tasks-10 (2025-11-25 tasks, "Tool-Level Negotiation", "Protocol Errors"): A server that refuses a plain call
+  // with -32601 or -32600 is called once more, with a task.
   test.each([-32601, -32600])('says so with error %d, and gets a task', async (code) => {
     const { server, url } = await running({
       'tools/list': listing(),
@@ -109,9 +109,7 @@ describe('a server whose list does not say that a tool demands a task', () => {
 });
 
 describe('a server that does not wait for the end of a task', () => {
-  // Rule tasks-11 (2025-11-25 tasks, "Getting Tasks"): If `tasks/result` is refused before the task is at its end,
-  // `tasks/get` is sent at the interval of the server until it is, or until the task asks (`input_required`). Then
-  // `tasks/result` is sent again.
+  // Rule tasks-6.
   test('is asked at its own interval, and then for the result', async () => {
     const statuses = ['working', 'working', 'completed'];
     let isOver = false;
@@ -133,7 +131,7 @@ describe('a server that does not wait for the end of a task', () => {
     expect(about(server, 'tasks/result')).toHaveLength(2);
   });
 
-  // Rule tasks-11.
+  // Rule tasks-6.
   test('and fails does not count as one: the error of the tool reaches the client, without the id of the task', async () => {
     const { server, url } = await running({
       ...LISTED,
@@ -195,7 +193,7 @@ test('a task is cancelled by its id alone when the client leaves, once the serve
   expect(about(server, 'notifications/cancelled')).toEqual([]);
 });
 
-// Rule tasks-7.
+// Rule tasks-6.
 test('a call whose server ends the stream of tasks/result again and again is lost', async () => {
   const handlers: Record<string, Handler> = {
     ...LISTED,

@@ -30,8 +30,7 @@ const aboutCall = (legacy: LegacyServer) =>
 
 describe.each(TRANSPORTS)('over %s, a tool that demands a task', (transport) => {
   // Rule tasks-1 (2025-11-25 tasks, "Tool-Level Negotiation"): A tool with `taskSupport` `required` is called as a
-  // task that the gateway makes and follows; the client sees an ordinary call. Any other tool is called plainly,
-  // also one with `optional`.
+  // task. The client sees an ordinary call.
   test('is called as one, and the client cannot tell', async () => {
     const { legacy, url } = await serving({ transport, tools: { greet: async () => 'Hello' } });
     const done = await callTool(url, 'greet');
@@ -40,8 +39,8 @@ describe.each(TRANSPORTS)('over %s, a tool that demands a task', (transport) => 
     expect(aboutCall(legacy)).toEqual(['tools/call', 'tasks/result']);
   });
 
-  // Rule tasks-2 (2025-11-25 tasks, "TTL and Resource Management"): The server is asked to keep the task for what is
-  // left of `parking.callTtl`.
+  // Rule tasks-2 (2025-11-25 tasks, "TTL and Resource Management"): The server is asked to keep the task for the rest
+  // of `parking.callTtl`.
   test('is asked to keep the task as long as the call may take', async () => {
     const { legacy, url } = await serving(
       { transport, tools: { greet: async () => 'Hello' } },
@@ -53,8 +52,8 @@ describe.each(TRANSPORTS)('over %s, a tool that demands a task', (transport) => 
     expect(ttl).toBeLessThanOrEqual(600_000);
   });
 
-  // Rule tasks-3 (2025-11-25 tasks, "Associating Task-Related Messages"): Questions inside the task are those of
-  // the call, and the answers carry the task in their `_meta`.
+  // Rule tasks-3 (2025-11-25 tasks, "Associating Task-Related Messages" and "Task Progress Notifications"):
+  // Questions, progress and log messages of the task are those of the call.
   test('asks a form and for a completion inside its task, and gets both answers', async () => {
     const tools: LegacyServerOptions['tools'] = {
       greet: async (call) => {
@@ -91,8 +90,7 @@ describe.each(TRANSPORTS)('over %s, a tool that demands a task', (transport) => 
     }
   });
 
-  // Rule tasks-4 (2025-11-25 tasks, "Task Progress Notifications"): The progress token of the call stays valid
-  // for the life of its task. Progress and log messages of the task reach the client as those of any call.
+  // Rule tasks-3.
   test('reports progress and logs while its task runs', async () => {
     const tools: LegacyServerOptions['tools'] = {
       greet: async ({ extra }) => {
@@ -130,8 +128,8 @@ describe.each(TRANSPORTS)('over %s, a tool that demands a task', (transport) => 
     expect(text(done)).toBe('Hello');
   });
 
-  // Rule tasks-5 (2025-11-25 cancellation, "Behavior Requirements"): The task of a cancelled call is cancelled with
-  // `tasks/cancel`, and the call itself gets no `notifications/cancelled`.
+  // Rule tasks-5 (2025-11-25 cancellation, "Behavior Requirements"): A cancelled call cancels its task with
+  // `tasks/cancel`.
   test('is cancelled by tasks/cancel if the client leaves', async () => {
     const tools = { greet: () => new Promise<string>(() => {}) };
     const { legacy, url } = await serving({ transport, tools });
@@ -145,7 +143,8 @@ describe.each(TRANSPORTS)('over %s, a tool that demands a task', (transport) => 
     expect(legacy.methods()).not.toContain('notifications/cancelled');
   });
 
-  // Rule tasks-6: What the tool comes to is the reply of `tasks/result`, unchanged, also if it is an error.
+  // Rule tasks-6 (2025-11-25 tasks, "Getting Tasks"): The reply of `tasks/result` is the result, unchanged. It is
+  // asked again if its stream breaks, or at the interval of the server if it comes too early.
   test('fails as any other', async () => {
     const tools: LegacyServerOptions['tools'] = {
       greet: async () => {
@@ -202,8 +201,7 @@ describe('a parked call whose task waits', () => {
     await gateway.log.saw('call.ended');
   });
 
-  // Rule tasks-7: If the stream of `tasks/result` breaks and cannot be resumed, `tasks/result` is asked again. The
-  // server is told to forget the former one. Nothing is asked or answered twice.
+  // Rule tasks-6.
   test.each([true, false])(
     'goes on over a broken stream (events kept: %s)',
     async (keepsEvents) => {
@@ -237,7 +235,7 @@ describe('a parked call whose task waits', () => {
   });
 });
 
-// Rule tasks-7.
+// Rule tasks-6.
 test('a stream that breaks while the tool works is asked for again', async () => {
   const finishing = Promise.withResolvers<void>();
   const tools: LegacyServerOptions['tools'] = {

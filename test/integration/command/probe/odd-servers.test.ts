@@ -10,8 +10,7 @@ import {
 } from '../../../fixtures/servers/scripted-server.ts';
 import { kept, legacy, probing, report } from '../../../fixtures/probing.ts';
 
-// Rule sessions-32: `probe` opens a session beside another one. If the server refuses that, or loses the other one, the file that
-// it prints sets `sessions.max: 1`, and a note says why.
+// Rule sessions-22.
 test.each([
   ['streamable-http', 'refused', 'refused'],
   ['http-sse', 'refused', 'refused'],

@@ -169,7 +169,7 @@ describe('what is written into headers', () => {
     await expectUnharmed(field);
   });
 
-  // Rules eras-10, envelope-5, wire-8.
+  // Rules eras-10, envelope-5.
   test('what the client claims about itself and proxies does not go upstream', async () => {
     const field = await ground();
     const more = [

@@ -6,7 +6,6 @@ import { json } from '../../../fixtures/servers/scripted-server.ts';
 import { callsOf, expectUnharmed, ground } from '../../../fixtures/gateways/survival-testbed.ts';
 
 // Rule validation-23: Calls beyond `limits.maxRunningCalls` get 200, -32603 with `data.reason` `overloaded`.
-// Rule failures-7.
 test('calls beyond the limit are refused at once, and taken again afterwards', async () => {
   const answer = Promise.withResolvers<() => void>();
   const field = await ground({ limits: { maxRunningCalls: 1 } }, ({ body }, response) => {

@@ -72,9 +72,8 @@ describe('an event that never ends is cut at the limit', () => {
   });
 });
 
-// Rule cancellation-3 (2025-11-25 lifecycle, "Timeouts"): A server may work on a call for `calls.maxDuration`
-// (1 hour by default) while a client is attached. Then the server gets `notifications/cancelled`, its stream
-// is cut after 2 seconds, and the client gets -32603 with `data.reason` `upstream_timeout`.
+// Rule cancellation-3 (2025-11-25 lifecycle, "Timeouts"): A server can work for `calls.maxDuration` (1 h by default)
+// while a client waits. Then the call is cancelled, with -32603 and `data.reason` `upstream_timeout`.
 // Rule time-and-room-2 (cancellation, "Timeouts"): While a client waits, the server may work for
 // `calls.maxDuration` (1 h by default); then the call is cancelled and the client gets error -32603 with
 // `data.reason` `upstream_timeout`.

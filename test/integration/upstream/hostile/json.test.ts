@@ -71,11 +71,8 @@ describe('JSON', () => {
     );
   });
 
-  // Rule limits-3: A JSON body and an event are read up to
-  // `upstream.maxEvent` (32 MiB), over as many lines as it has; then the connection is cut (an event over HTTP+SSE is
-  // discarded instead). What a result holds is not judged: a member `__proto__` reaches the client as it came. Of several
-  // members of one name in an object the client gets the last, the one that SDKs read. JSON nested deeper than
-  // 1000 levels is not a reply, and the client is told that limit.
+  // Rule limits-3: Replies larger than `upstream.maxEvent` (32 MiB), deeper than 1000 levels, or with more than
+  // 131,072 objects and arrays are refused. An event has at most 100,000 lines.
   test.each<[string, (push: (text: string) => void) => void]>([
     ['without end', (push) => push('x'.repeat(10_000))],
     ['without end, in single bytes', (push) => push(' ')],
@@ -90,7 +87,7 @@ describe('JSON', () => {
     expect((await answering.promise).destroyed).toBe(true);
   });
 
-  // Rule results-1.
+  // Rule responses-6.
   test.each<[string, object]>([
     ['content that is no list', { content: SECRET }],
     ['no content', {}],
@@ -115,8 +112,8 @@ describe('JSON', () => {
     await expectUnharmed(field);
   });
 
-  // Rule errors-1 (basic, "Error Responses"): An error with a code or a message of the wrong type gets the code
-  // -32603 or the message "Unknown error" in its place.
+  // Rule errors-1 (basic, "Error Responses"): An error code of the wrong type becomes -32603, and such a message
+  // "Unknown error".
   test.each<[string, object, object]>([
     ['nothing', {}, { code: -32603, message: 'Unknown error' }],
     ['a code that is text', { code: 'E_BAD', message: 'm' }, { code: -32603, message: 'm' }],

@@ -44,9 +44,8 @@ async function flood(requests: number, request: object) {
   return { url: gateway.url, replies, takeAll, most: () => most };
 }
 
-// Rule limits-9: In one session 32 replies to requests that no user answers (pings, methods that are not known) are
-// on their way at a time, and 64 answers to questions of calls. 1000 of the replies can wait for their turn; requests
-// beyond that get no reply. Other calls are served meanwhile.
+// Rule limits-9: A session sends at most 64 answers and 32 other replies at a time. 1000 replies wait, and further
+// ones are dropped.
 test.each([
   ['pings', { method: 'ping' }, 32, 1_032],
   ['requests of an unknown method', { method: 'tools/mow' }, 32, 1_032],

@@ -25,10 +25,7 @@ const sends =
   (_received, response) =>
     void response.writeHead(status, headers).end(body);
 
-// Rule failures-5: `upstream_protocol_error`: the connection works, and what the server sent is not a reply. HTML, a
-// redirect, a compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not
-// parse, is not a message of JSON-RPC, replies to another request or is beyond the limits, unless the reply comes
-// nevertheless.
+// Rule failures-5: `upstream_protocol_error`: the server sent something that is no reply.
 // Rule limits-1.
 describe('a response that is not of MCP', () => {
   test.each<[string, Answer]>([
@@ -65,8 +62,7 @@ describe('a response that is not of MCP', () => {
     await expectFailure(script, 'upstream_protocol_error');
   });
 
-  // Rule limits-1: Redirects are not followed, compressed bodies are neither asked for nor read, and a media
-  // type other than JSON or an event stream is not a response: `upstream_protocol_error`.
+  // Rule limits-1: Redirects, compressed bodies and other media types are `upstream_protocol_error`.
   // Rule failures-5.
   test.each([301, 302, 303, 307, 308])('a redirect %i is not followed', async (status) => {
     const visits: Socket[] = [];
@@ -85,17 +81,14 @@ describe('a response that is not of MCP', () => {
 });
 
 describe('a server that fails', () => {
-  // Rule failures-6 (tools, "Error Handling"): A connection that breaks before a response, bytes that are no
-  // HTTP, a 5xx other than 503, a response that breaks off, or an event stream that ends without the reply and
-  // cannot be resumed, has lost the call: the tool may have acted, and the call is not sent again. A tool then
-  // gives a result with `isError` that says so and `mrtr-gateway/reason: call_lost` in its `_meta`; prompts and
-  // resources give the error.
+  // Rule failures-6 (tools, "Error Handling"): `call_lost`: the connection, response or stream broke without a reply.
+  // The call is not sent again, and a tool gives a result with `isError`.
   test.each([500, 501, 502, 504, 520, 599])('says so with %i', async (status) => {
     await expectFailure(sends(status, { 'retry-after': '1' }), 'call_lost');
   });
 
-  // Rule failures-2 (RFC 9110, section 10.2.3): `upstream_busy`: 429 or 503. `data.retryAfterMs` says when to retry
-  // if the server said so, in seconds or as a date by its own `Date`, up to an hour.
+  // Rule failures-2 (RFC 9110, section 10.2.3): `upstream_busy`: 429 or 503 of the server, with its `Retry-After` as
+  // `data.retryAfterMs`, up to an hour.
   test.each([429, 503])('is busy with %i', async (status) => {
     await expectFailure(sends(status, {}), 'upstream_busy');
   });

@@ -75,8 +75,8 @@ const silent: Answer = () => {};
 /** Only what waits for the end of a timeout has a short one. */
 const fieldFor = (answer: Answer) => field(answer === silent ? SHORT : QUICK);
 
-// Rule handshake-11: A handshake that fails in any way fails the request, in-band with its own `data.reason`;
-// the call itself is never sent, and the next request tries again.
+// Rule handshake-11: If the handshake fails, the request fails with its own `data.reason`, and the call is not sent.
+// An `initialize` has `upstream.headersTimeout`.
 // Rule limits-7.
 describe('a handshake that goes wrong fails the call, and the next one works', () => {
   test.each<[string, string, Answer, string]>([

@@ -16,8 +16,8 @@ import { textOf } from '../../../fixtures/wire/asked-calls.ts';
 import { endless, LIMITS, PATIENT, result } from '../../../fixtures/failures/endless-answers.ts';
 
 describe('responses', () => {
-  // Rule wire-4 (2025-11-25 basic, "Responses"): The first response to a request counts. One with another id, or with
-  // the id as another type, is a reply to nothing; one that comes after the call was cancelled is dropped.
+  // Rule wire-4 (2025-11-25 basic, "Responses"): The first response to a request counts. Another one, or one whose id
+  // has another type, is dropped.
   test('the first one counts, and others after it are ignored', async () => {
     const field = await ground(PATIENT, ({ body }, response) => {
       const stream = eventStream(response);
@@ -32,8 +32,8 @@ describe('responses', () => {
     await expectUnharmed(field);
   });
 
-  // Rule wire-7 (2025-11-25 transports, "Sending Messages to the Server"): A stream that goes on after the
-  // response is cut after a second.
+  // Rule wire-7 (2025-11-25 transports, "Sending Messages to the Server"): A stream that goes on after the response
+  // is cut after 1 s.
   test('one is enough, whatever the stream does afterwards', async () => {
     const { script, cut } = endless((stream, turn, { body }) => {
       if (turn === 0) stream.send(result(body.id));
@@ -151,9 +151,8 @@ describe('a stream that has to be resumed', () => {
     await expectUnharmed(field);
   });
 
-  // Rule resumption-4: A call is lost when its stream had no ids, when the last id is not valid in a header,
-  // when the server responds to the GET with anything but an event stream, or no longer knows the session.
-  // What a client is told of a call that is lost is said in [parked-calls.md](parked-calls.md).
+  // Rule resumption-4: A call is lost if its stream has no event ids, if the server refuses to resume it, or ends it
+  // ten times at once within 30 s.
   test.each([
     ['a line break', 'a\rb'],
     ['letters beyond ASCII', 'über'],

@@ -108,11 +108,7 @@ describe('several calls in one session', () => {
     await answer;
   });
 
-  // Rule concurrent-1: Several calls can run in one session. A question on a stream that names no call is held while
-  // several of them can have asked it: those that were running when it came. It is a question of the last of them
-  // that is left, since a call that waits for an answer does not end before it. A call that waits for an answer is not one of them,
-  // until that is sent to the server, once the server has replied to a ping that was sent after the question, or 2 s later: a tool
-  // that asks several questions at once sends them in one turn.
+  // Rule concurrent-1: If several calls could have asked, the question is held until one of them is left.
   test.each([
     ['Streamable HTTP', stage],
     ['HTTP+SSE', httpSseStage],
@@ -135,10 +131,8 @@ describe('several calls in one session', () => {
     expect(replies()['q']).toEqual({ action: 'accept', content: {} });
   });
 
-  // Rule concurrent-2: A question of which that does not become certain within 30 s is declined at the server:
-  // elicitation with `{"action":"cancel"}`, sampling with error -1. A call that can have asked it and fails then says
-  // so: `data.reason` `call_not_answerable`, `data.cause` `ambiguous`. So does a held question beyond the 64th of a
-  // session, or beyond 1 MiB. The tools of these calls are such that ask from then on.
+  // Rule concurrent-2: After 30 s the question is declined. A call that fails then has `data.reason`
+  // `call_not_answerable` and `data.cause` `ambiguous`. A session holds 64 questions or 1 MiB.
   test('have a question declined that stays ambiguous', async () => {
     const ground = await stage();
     const { clock, start, send, replied } = ground;
@@ -162,9 +156,8 @@ describe('several calls in one session', () => {
     expect(clock.pending).toBe(0);
   });
 
-  // Rule concurrent-11: A call may have given a question up without a word if it has worked for 60 s, as long as servers
-  // wait for an answer, since it began or got its last answer. If it ends then, a question that is held can still be its
-  // own, and so can one that comes in the next 5 s, unless one stream carries both the question and the reply.
+  // Rule concurrent-11: A call that has worked or waited for 60 s can have given its question up, and counts as one
+  // that could have asked.
   test.each([
     ['Streamable HTTP', stage],
     ['HTTP+SSE', httpSseStage],
@@ -240,8 +233,7 @@ describe('several calls in one session', () => {
     expect(questionsOf(other)).toEqual(['own']);
   });
 
-  // Rule concurrent-12: A call that waits for answers counts again when it may have given up to wait without a word: from
-  // 60 s after it began or got its last answer, until 75 s after its last question.
+  // Rule concurrent-11.
   test('are not asked what one can have asked that waits for its answer for a minute', async () => {
     const ground = await stage();
     const { clock, start, send, replied } = ground;
@@ -258,7 +250,7 @@ describe('several calls in one session', () => {
     expect(unanswerableOf(other)).toEqual([['elicitation/create', 'ambiguous']]);
   });
 
-  // Rule concurrent-12.
+  // Rule concurrent-11.
   test.each([
     ['less than a minute', 59_999],
     ['75 s', 75_000],
@@ -276,7 +268,7 @@ describe('several calls in one session', () => {
     expect([old, other].map(questionsOf)).toEqual([['first'], ['own']]);
   });
 
-  // Rule concurrent-12.
+  // Rule concurrent-11.
   test('are not asked what one can have asked that got one of two answers, and waits for the other for a minute', async () => {
     const ground = await stage();
     const { clock, start, send } = ground;
@@ -305,8 +297,8 @@ describe('several calls in one session', () => {
     expect(Object.keys(replies()).filter((id) => id.startsWith('q'))).toEqual(['q64']);
   });
 
-  // Rule concurrent-3: A held question that the server takes back gets no reply and is not asked. One whose calls have
-  // all ended is declined.
+  // Rule concurrent-3: A held question is declined when its calls have ended, and dropped when the server withdraws
+  // it.
   test('are not asked what the server takes back', async () => {
     const ground = await stage();
     const { start, send, replies, clock } = ground;
@@ -350,8 +342,7 @@ describe('several calls in one session', () => {
 });
 
 describe('what the calls of a session share', () => {
-  // Rule concurrent-6: A session is pinged while one of its calls wants it, and its log level is the most detailed
-  // one that a call asked for.
+  // Rule concurrent-6: The log level of a session is the most detailed one that a call asked for.
   test('pings go on until no call wants them', async () => {
     const ground = await stage();
     const { clock, session, server } = ground;

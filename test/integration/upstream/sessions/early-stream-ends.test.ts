@@ -41,9 +41,8 @@ describe('a stream that ends too early', () => {
     expect(server.received.filter(({ headers }) => 'last-event-id' in headers)).toEqual([]);
   });
 
-  // Rule resumption-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream of a call that ends
-  // without a response, behind an event with an id, is resumed by GET with `Last-Event-ID`; a server that
-  // closes it on purpose is polled in this way. What had come before is not shown again.
+  // Rule resumption-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream with event ids that ends
+  // without a response is resumed with `Last-Event-ID`. No event that the call took comes again.
   // Rule streams-1.
   test('is resumed behind the last event when they have', async () => {
     let callId: unknown;

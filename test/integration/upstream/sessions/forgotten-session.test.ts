@@ -34,9 +34,8 @@ describe('a session that the server has forgotten', () => {
     return { session, running, streams, ids };
   }
 
-  // Rule concurrent-7: When the server says that it does not know a session, no further call begins there. The calls
-  // that run there go on, also if a ping has shown it: each is lost when its stream ends without its reply, or when an
-  // answer is refused. 5 minutes later those that are left are lost, since a server can keep their streams open for ever.
+  // Rule concurrent-7: No call begins in an expired session. Calls that run there go on until their stream ends, for
+  // at most 5 minutes.
   test('goes on with the calls whose streams are open, until these end', async () => {
     const { session, running, streams, ids } = await forgetful();
     const [one, other] = running;

@@ -12,10 +12,9 @@ import { call, open, reply, upstreamOf } from '../../../fixtures/servers/upstrea
 import { httpSseServer } from '../../../fixtures/servers/http-sse-server.ts';
 
 describe('finding out what a server speaks', () => {
-  // Rule detection-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): A server that takes
-  // `initialize` and gives a session id is bridged, whatever else it speaks. One that refuses `initialize`, or gives
-  // no session id, is asked for `server/discover`: a result that names `2026-07-28`, or one of the errors -32020,
-  // -32021 and -32022, means that every request is passed through as it came, and nothing is translated.
+  // Rule detection-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): A server that accepts
+  // `initialize` with a session id is bridged. Any other is asked for `server/discover`: if that names `2026-07-28`,
+  // all requests pass through.
   test('a server that replies to server/discover is modern', async () => {
     const server = await ScriptedServer.start((received, response) => {
       json(response, 200, reply(received.body.id, { supportedVersions: ['2026-07-28'] }));
@@ -23,10 +22,9 @@ describe('finding out what a server speaks', () => {
     expect(await upstreamOf(server).detect({})).toBe('modern');
   });
 
-  // Rule detection-3 (2025-11-25 transports, "Backwards Compatibility"): A legacy server that takes
-  // `initialize` in a POST speaks Streamable HTTP. One that refuses it with 400, 404 or 405 is asked with a
-  // GET, and speaks HTTP+SSE when that opens a stream which names an endpoint. No other status leads to that
-  // try; a server that then still speaks nothing of MCP is an error `upstream_protocol_error`.
+  // Rule detection-3 (2025-11-25 transports, "Backwards Compatibility"): A server that refuses a POST of `initialize`
+  // with 400, 404 or 405 speaks HTTP+SSE if a GET opens its stream. Otherwise requests fail with
+  // `upstream_protocol_error`.
   test('a server that takes initialize speaks Streamable HTTP', async () => {
     const upstream = upstreamOf(await legacyServer(() => {}));
     expect(await upstream.detect({})).toBe('streamable-http');
@@ -38,9 +36,7 @@ describe('finding out what a server speaks', () => {
     expect(await upstreamOf(server).detect({})).toBe('http-sse');
   });
 
-  // Rule detection-4: 401, 403, 429, 502, 503 and 504 to `initialize` say nothing of what a server speaks, and nor do these
-  // and any 5xx to `server/discover` after a refused `initialize`, if HTTP+SSE fails too: the request fails, and the next one
-  // asks again. A caller is never refused for the credentials of another one who asked at the same time.
+  // Rule detection-4: 401, 403, 429, 502, 503 and 504 decide nothing: the request fails, and the next one asks again.
   test('refused credentials decide nothing', async () => {
     const server = await ScriptedServer.start((_received, response) => {
       json(response, 401, {}, { 'www-authenticate': 'Bearer realm="x"' });
@@ -75,9 +71,7 @@ describe('finding out what a server speaks', () => {
 });
 
 describe('the handshake', () => {
-  // Rule handshake-9 (2025-11-25 transports, "Session Management"): The session id that the server gave goes
-  // with every later message, with the DELETE at the end too.
-  // Rules detection-6, handshake-10.
+  // Rules handshake-8, detection-6, handshake-10.
   test('declares what the client declares, and opens the standalone stream before the first call', async () => {
     const server = await legacyServer(
       (received, response) => json(response, 200, reply(received.body.id)),
@@ -101,11 +95,8 @@ describe('the handshake', () => {
     expect(later[0]?.headers['mcp-protocol-version']).toBe('2025-11-25');
   });
 
-  // Rule questions-6 (2025-11-25 transports, "Session Management"): A server that gave no session id could not be
-  // answered, since the answer may reach another process. It is greeted by a client that declares nothing, unless
-  // `upstream.statefulWithoutSessionId` is set; a question that it asks nevertheless ends the call at once with error
-  // -32603, `data.reason` `call_not_answerable` and `data.cause` `no_session_id`, and the call is cancelled at the
-  // server.
+  // Rule questions-6 (2025-11-25 transports, "Session Management"): A question of a server without session ids ends
+  // its call with -32603, `data.reason` `call_not_answerable` and `data.cause` `no_session_id`.
   // Rule handshake-14.
   test('a server without session ids is greeted as by a client that can do nothing', async () => {
     const server = await legacyServer(() => {}, { sessionId: null });
@@ -164,8 +155,7 @@ describe('a refusal by HTTP status with a JSON-RPC error in it', () => {
     expect(new Set(offers)).toEqual(new Set(['2025-11-25', '2025-06-18']));
   });
 
-  // Rule errors-2: A JSON-RPC error that comes with a status of refusal (4xx other than 401, 403, 404 and
-  // 429) counts like one that comes with 200.
+  // Rule errors-2: A JSON-RPC error with a status 4xx other than 401, 403, 404 and 429 counts like one with 200.
   test('of a call is the reply to it', async () => {
     const server = await legacyServer(({ body }, response) => {
       const error = { code: -32602, message: 'no such tool' };

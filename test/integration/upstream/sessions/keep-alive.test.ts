@@ -80,7 +80,7 @@ test.each([
   },
 );
 
-// Rule keep-alive-5: At most 32 pings are under way at one server at a time, however many sessions are held.
+// Rule keep-alive-1.
 test('pings of many sessions that are due at once are sent one after the other', async () => {
   const held: (() => void)[] = [];
   const server = await legacyServer(({ body }, response) => {
@@ -104,8 +104,7 @@ test('pings of many sessions that are due at once are sent one after the other',
   for (const respond of held.splice(0)) respond();
 });
 
-// Rule wire-9: What the gateway sends on its own behalf (pings, the GET that resumes a stream, the DELETE) carries
-// the credentials of the latest waiter.
+// Rule wire-9: Pings, resumptions and DELETE carry the credentials of the latest waiter.
 // Rule pointer-5.
 test('a stream that breaks is resumed with the credentials of the newest waiter', async () => {
   let finish = () => {};

@@ -31,8 +31,7 @@ async function accepting(onGet: Answer) {
 }
 
 describe('a call whose stream ended without its reply', () => {
-  // Rule resumption-12: Within a session the id of a reply decides whose it is, whichever stream it comes on. So a call whose
-  // stream ended without its reply is lost 1 s later while another stream of the session is open, and at once if none is.
+  // Rule resumption-4.
   test('gets the reply that comes on the stream of another call', async () => {
     const ground = await stage();
     const { start } = ground;
@@ -45,7 +44,7 @@ describe('a call whose stream ended without its reply', () => {
     expect(await one.heard.until('replied')).toEqual(REPLIED);
   });
 
-  // Rule resumption-12.
+  // Rule resumption-4.
   test('is lost a second later if no other stream brings the reply', async () => {
     const ground = await stage();
     const { clock, start } = ground;
@@ -58,7 +57,7 @@ describe('a call whose stream ended without its reply', () => {
     expect(await other.heard.until('lost')).toEqual(LOST);
   });
 
-  // Rule resumption-12.
+  // Rule resumption-4.
   test('is lost at once when the last other stream has ended', async () => {
     const ground = await stage({ offersStream: false });
     const [one, other] = [await ground.start(), await ground.start()];

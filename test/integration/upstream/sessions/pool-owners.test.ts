@@ -33,9 +33,8 @@ async function served({ pool }: Stage, owner: SessionOwner): Promise<string> {
 }
 
 describe('the session of one call', () => {
-  // Rule sessions-3: With `sessions.concurrency: separate` a session carries one call at a time, from its first waiter
-  // to its last, the time that it waits for its client included. A call takes the session that was used last by the
-  // same caller; more calls at once get more sessions.
+  // Rule sessions-3: With `sessions.concurrency: separate` a session carries one call at a time, a parked one
+  // included.
   test('serves the next one of the same caller', async () => {
     const ground = await poolStage();
     expect([await served(ground, ADA), await served(ground, ADA)]).toEqual([
@@ -45,12 +44,9 @@ describe('the session of one call', () => {
     expect(ground.ended()).toEqual([]);
   });
 
-  // Rule sessions-1 (basic, "Statelessness"): A session serves one principal, one set of declared
-  // capabilities, one client (its `clientInfo`), one conversation (`sessions.key`) and, where no `identity` names
-  // the principal, one set of credentials. Whoever differs in any of these gets another one, for calls and for every
-  // other request. With `identity` a session survives a new token, and each request carries the token that came with
-  // it.
-  // Rule handshake-9.
+  // Rule sessions-1 (basic, "Statelessness"): A session serves one principal, set of capabilities, `clientInfo` and
+  // `sessions.key` and, without `identity`, one set of credentials.
+  // Rule handshake-8.
   test.each(OTHERS)('does not serve a caller who %s', async (_title, other) => {
     const ground = await poolStage();
     expect(await served(ground, ADA)).toBe('session-1');
@@ -68,9 +64,8 @@ describe('the session of one call', () => {
     expect(theirs.session).not.toBe(own.session);
   });
 
-  // Rule sessions-4 (2025-11-25 security best practices, "Session Hijacking"): Callers without a name all
-  // look alike. Unless `sessions.scope` says otherwise, or the caller is the local user, each of their calls has a
-  // session of its own, which ends with the call.
+  // Rule sessions-4 (2025-11-25 security best practices, "Session Hijacking"): Each call of a caller without a name
+  // has a session of its own, unless `sessions.scope` says otherwise.
   test('ends with the call where callers have no name, since all of them look alike', async () => {
     const ground = await poolStage();
     expect([await served(ground, NOBODY), await served(ground, NOBODY)]).toEqual([
@@ -82,9 +77,8 @@ describe('the session of one call', () => {
     );
   });
 
-  // Rule sessions-6: A session of one call in which the server may still be at work (the call was cancelled, lost,
-  // or ran out of time) is ended and not used again. A home goes on; where the server asks on streams that name no
-  // call and was not told to stop, the next call that can be asked gets a new one.
+  // Rule sessions-6: The session of a single call is not used again if the server can still be at work. A home goes
+  // on.
   test('ends with it when the server may still be at work', async () => {
     const { pool, server, opened } = await poolStage();
     const lease = await pool.lease(ADA, ANY);
@@ -94,9 +88,8 @@ describe('the session of one call', () => {
     expect(opened()).toHaveLength(2);
   });
 
-  // Rule sessions-5: `sessions.scope: shared` lets everybody use the sessions of everybody, as long as
-  // credentials, capabilities, `clientInfo` and conversation are the same; one call at a time on each, unless
-  // `sessions.concurrency` says otherwise.
+  // Rule sessions-5: `sessions.scope: shared` lets callers with the same credentials, capabilities, `clientInfo` and
+  // conversation share sessions.
   test('where it is shared serves everybody with the same credentials and capabilities', async () => {
     const ground = await poolStage({}, { scope: 'shared' });
     expect(await served(ground, ADA)).toBe('session-1');

@@ -90,9 +90,8 @@ describe('a session that requests use', () => {
     },
   );
 
-  // Rule sessions-7: Requests that may not ask anything use the home of the caller. Callers without one share a
-  // session for them, or use an idle one of calls, which is not ended, and not given to a call, while they use it. 256
-  // such sessions are kept for a route; beyond that the one used longest ago goes, unless it is in use.
+  // Rule sessions-7: Requests that cannot ask use the home of their caller, or one of at most 256 shared sessions of
+  // the route.
   test('is not given to a call, which may end it at any time', async () => {
     const ground = await poolStage();
     await usedByACall(ground);
@@ -212,9 +211,7 @@ describe('a session whose standalone stream was lost', () => {
   }
 
   // Rule sessions-8 (2025-11-25 transports, "Session Management" and "Listening for Messages from the Server"): A
-  // session whose standalone stream breaks stays. The stream is opened again, and a call waits for that for 2 seconds
-  // after the break, or after the session was taken over from another process, and not at all once the server has refused
-  // it. What needs the stream is off until it is open, and the gateway logs it once.
+  // standalone stream that breaks is opened again, after pauses from 1 to 60 s. Calls wait for it for at most 2 s.
   test('gets it back', async () => {
     const { clock, pool, lease, relent } = await lost(400);
     relent();
@@ -236,8 +233,7 @@ describe('a session whose standalone stream was lost', () => {
     });
   });
 
-  // Rule sessions-27 (2025-11-25 transports, "Session Management"): 404 to the GET of the standalone stream does not
-  // say which of the two is gone, so a ping in the session decides.
+  // Rule sessions-8.
   test('stays where the GET gets 404, and the server replies to a ping', async () => {
     const { pool, lease, server, ended } = await lost(404);
     await server.saw(({ body }) => body?.method === 'ping');
@@ -246,7 +242,7 @@ describe('a session whose standalone stream was lost', () => {
     expect(ended()).toEqual([]);
   });
 
-  // Rule sessions-27.
+  // Rule sessions-8.
   test('is dead where the GET and a ping get 404', async () => {
     const { pool, lease } = await lost(404, ({ body }, response) =>
       json(response, body.method === 'ping' ? 404 : 200, reply(body.id)),
@@ -255,9 +251,7 @@ describe('a session whose standalone stream was lost', () => {
     expect((await pool.lease(ADA, ANY)).session).not.toBe(lease.session);
   });
 
-  // Rule sessions-28: The pauses between attempts to open a standalone stream double from 1 to 60 seconds, each
-  // shortened by a random part of up to a half. They start again when an event came, or when the stream was open for a
-  // minute. A `retry` of the server is the least pause.
+  // Rule sessions-8.
   test('is asked for with growing pauses while it is refused', async () => {
     const { clock, server } = await lost(405);
     for (const pauseMs of [1_500, 3_000, 6_000, 12_000, 24_000]) {
@@ -266,7 +260,7 @@ describe('a session whose standalone stream was lost', () => {
   });
 });
 
-// Rule sessions-28.
+// Rule sessions-8.
 describe('a standalone stream that the server opens and ends at once', () => {
   async function ending(write: (stream: ReturnType<typeof eventStream>) => void) {
     const ground = await poolStage({
@@ -301,11 +295,9 @@ describe('a standalone stream that the server opens and ends at once', () => {
 });
 
 describe('a standalone stream that is long in coming', () => {
-  // Rule handshake-10 (2025-11-25 transports, "Listening for Messages from the Server"): After
-  // `notifications/initialized` the standalone GET stream is opened, and its head is awaited for 2 seconds at most,
-  // before the first call is sent: many servers drop a question for which there is no stream. A server that refuses
-  // the stream is used without it, and so is one that is silent until it responds (handshake-16). A client that
-  // declares nothing has the stream, too, so that a server that asks there nevertheless gets a refusal.
+  // Rule handshake-10 (2025-11-25 transports, "Listening for Messages from the Server"): The standalone stream is
+  // opened before the first call, which waits for it for at most 2 s. A server without that stream is used without
+  // it.
   test('is asked for once, and counts when it comes', async () => {
     const waiting: Parameters<Answer>[1][] = [];
     const { clock, pool, server } = await poolStage({

@@ -38,8 +38,7 @@ async function ground() {
   return { server, clock, streams, calls, upstream: upstreamOf(server, HTTP, clock) };
 }
 
-// Rule questions-12: A request of the server that the gateway itself replies to gets one reply, if it comes twice within a second:
-// some servers send each message twice.
+// Rule questions-12: A request that a server sends twice within 1 s gets one reply.
 test('a question that comes twice while no call runs is declined once', async () => {
   const { server, clock, streams, upstream } = await ground();
   await open(upstream);
@@ -55,10 +54,7 @@ test('a question that comes twice while no call runs is declined once', async ()
   await turnsUntil(() => replies().length === 2);
 });
 
-// Rule questions-9: A question that comes on a standalone stream within a second of its opening, and that was asked in
-// the session before, is not asked again, whether its call runs or has ended: rmcp repeats there the last 16 messages. In
-// a session that another replica had, that holds for questions that the server has numbered below those which the call
-// that is resumed was asked.
+// Rule questions-7.
 describe('a question that comes again when the standalone stream is opened again', () => {
   test('is not asked of the call that runs then', async () => {
     const { clock, streams, calls, upstream } = await ground();

@@ -53,8 +53,7 @@ describe('a call that is resumed in a session that had others', () => {
     return { ...asked(server), clock, session, resume, on, settledOn };
   }
 
-  // Rule concurrent-8: A pointer names the other calls that were in the session. Another replica that takes the
-  // session over counts them among those that can ask beside the streams, until they end or 10 min have passed.
+  // Rule concurrent-5.
   test('is not asked what the others can have asked', async () => {
     const { clock, session, resume, on, settledOn, replied } = await adopted();
     const { heard, exchange } = await resume(OURS, 'e1', [OTHER]);
@@ -67,7 +66,7 @@ describe('a call that is resumed in a session that had others', () => {
     expect(await replied('q')).toEqual({ action: 'cancel' });
   });
 
-  // Rule concurrent-13.
+  // Rule concurrent-5.
   test('counts as beside calls that nobody knows if there are more than a pointer names', async () => {
     const { session } = await adopted();
     const others = Array.from({ length: 65 }, (_one, index) => upstreamRequestId(100 + index));
@@ -75,7 +74,7 @@ describe('a call that is resumed in a session that had others', () => {
     expect(session.questions.callsBeside(OURS)).toEqual([...others.slice(0, 64), UNKNOWN_CALLS]);
   });
 
-  // Rule concurrent-13.
+  // Rule concurrent-5.
   test('stays beside calls that nobody knows once the thousand that are known have ended', async () => {
     const { session, clock } = await adopted();
     const others = Array.from({ length: 1_001 }, (_one, index) => upstreamRequestId(100 + index));
@@ -86,7 +85,7 @@ describe('a call that is resumed in a session that had others', () => {
     expect(session.questions.callsBeside(OURS)).toEqual([]);
   });
 
-  // Rule concurrent-8.
+  // Rule concurrent-5.
   test('is asked its own when the other one is resumed as well, and has ended', async () => {
     const { session, resume, on, settledOn } = await adopted();
     const ours = await resume(OURS, 'e1', [OTHER]);
@@ -101,9 +100,8 @@ describe('a call that is resumed in a session that had others', () => {
     expect(ours.exchange.resumable()).not.toHaveProperty('beside');
   });
 
-  // Rule concurrent-9 (2025-11-25 transports, "Resumability and Redelivery"): A resumed stream that carries progress
-  // or the reply of another call of the session belongs to both. A question on it is as one on a stream that names no
-  // call, and one that the other call was asked is not asked again.
+  // Rule concurrent-9 (2025-11-25 transports, "Resumability and Redelivery"): A resumed stream that carries messages
+  // of another call belongs to both: a question on it is held.
   test('shares its stream with another one if that carries messages of both', async () => {
     const { resume, on, settledOn } = await adopted();
     const ours = await resume(OURS, 'e1');

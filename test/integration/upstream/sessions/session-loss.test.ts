@@ -40,9 +40,7 @@ const callsOf = (server: ScriptedServer) =>
   server.methods().filter((method) => method === 'tools/call').length;
 
 describe('the reply to a call', () => {
-  // Rule expired-2: Such an error with status 200 may be a tool’s own, of a session with a browser or a
-  // database. It is taken for ours only in a session that served before, and only when the server has said
-  // nothing else of the call; in reply to a ping always.
+  // Rule expired-1.
   test('is the tool’s own in a session that was opened for the call', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, unknown(body.id)),
@@ -55,7 +53,7 @@ describe('the reply to a call', () => {
     expect(session.dead).toBe(false);
   });
 
-  // Rule expired-2.
+  // Rule expired-1.
   test('is about the session where that served before, and the server says nothing else', async () => {
     let calls = 0;
     const server = await legacyServer(({ body }, response) => {
@@ -68,7 +66,7 @@ describe('the reply to a call', () => {
     expect(session.dead).toBe(true);
   });
 
-  // Rule expired-2.
+  // Rule expired-1.
   test.each([
     ['progress', (id: unknown) => progressOf(id)],
     ['a question', () => ({ jsonrpc: '2.0', id: 'q', method: 'roots/list' })],
@@ -89,8 +87,7 @@ describe('the reply to a call', () => {
   });
 });
 
-// Rule expired-4: A call that the server had taken is not sent again for that, since it may have had effects:
-// it is lost. So is one whose answers the server refuses in this way.
+// Rule expired-4: A call that the server had accepted is not sent again: it is lost.
 test('a call that was taken may have had effects, whatever becomes of its session', async () => {
   const server = await breakingServer();
   const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
@@ -122,7 +119,7 @@ describe('the reply to another request', () => {
     });
   });
 
-  // Rule expired-2.
+  // Rule expired-1.
   test('means so at once where it is the reply to a ping, which no tool gives', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, unknown(body.id)),

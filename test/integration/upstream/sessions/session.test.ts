@@ -17,8 +17,8 @@ import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { httpSseServer } from '../../../fixtures/servers/http-sse-server.ts';
 
 describe('whose question it is', () => {
-  // Rule questions-1 (2025-11-25 transports, "Sending Messages to the Server"): A question on the event
-  // stream of a call is a question of that call.
+  // Rule questions-1 (2025-11-25 transports, "Sending Messages to the Server"): A question on the event stream of a
+  // call is a question of that call.
   test('one on the stream of the call is the call’s', async () => {
     const server = await legacyServer((received, response) => {
       const stream = eventStream(response);
@@ -31,9 +31,8 @@ describe('whose question it is', () => {
     expect(heard.events[0]).toEqual(['asked', 0, 'elicitation/create']);
   });
 
-  // Rule questions-2: A question on the standalone GET stream, or on the one stream of HTTP+SSE, is one of
-  // the only call that its session carries; see below for several. Calls that wait at the same time never get questions or answers
-  // of each other.
+  // Rule questions-2: A question on the standalone stream, or on that of HTTP+SSE, belongs to the only call of its
+  // session. Calls never get questions or answers of each other.
   test('one on the standalone stream is the only running call’s', async () => {
     let standalone: ReturnType<typeof eventStream> | undefined;
     const server = await legacyServer(
@@ -55,11 +54,8 @@ describe('whose question it is', () => {
     await heard.until('replied');
   });
 
-  // Rule questions-3 (MRTR, "Supported Requests"): A question that comes while its session carries no call is
-  // never shown to anybody, now or later. On Streamable HTTP, where the stream is the session's own, the
-  // server is answered at once: `roots/list` with an empty list (some servers ask for it right after the
-  // handshake), elicitation and sampling with error -32602. On HTTP+SSE it is left alone, since bridges send
-  // the questions of all clients to everybody.
+  // Rule questions-3 (MRTR, "Supported Requests"): A question in a session without a call is never shown. Over
+  // Streamable HTTP, elicitation and sampling get -32602, and `roots/list` an empty list.
   test('one that comes while no call runs is answered here, and no later call sees it', async () => {
     const server = await legacyServer(
       (received, response) => json(response, 200, reply(received.body.id)),
@@ -153,9 +149,8 @@ describe('odd responses end in a clear failure', () => {
 });
 
 describe('HTTP+SSE', () => {
-  // Rule wire-10 (2024-11-05 transports, "HTTP with SSE"): The endpoint that an HTTP+SSE server names is
-  // resolved against the URL of its stream, and must be on the same origin: another one is refused and never
-  // contacted. It has 5 seconds to name one, and is held to the first.
+  // Rule wire-10 (2024-11-05 transports, "HTTP with SSE"): The endpoint of an HTTP+SSE server must have the same
+  // origin, and come within 5 s.
   test('an endpoint on another origin is refused and never contacted', async () => {
     for (const endpoint of ['http://127.0.0.1:1/', '//example.invalid/x', 'data:text/plain,x']) {
       const server = await httpSseServer({ endpoint });
@@ -165,8 +160,8 @@ describe('HTTP+SSE', () => {
     }
   });
 
-  // Rule resumption-7 (2024-11-05 transports, "HTTP with SSE"): The one stream of HTTP+SSE is the session:
-  // when it ends, the session and its call are lost.
+  // Rule resumption-7 (2024-11-05 transports, "HTTP with SSE"): Over HTTP+SSE the end of the stream ends the session
+  // and its calls.
   // Rule streams-2.
   test('the call is lost with the stream, since there is no resumption', async () => {
     const server = await httpSseServer();
@@ -235,8 +230,7 @@ describe('a reply that is on its way when its session ends', () => {
   });
 });
 
-// Rule sessions-30: Before a process opens the standalone stream of a home again, it asks the store whether the home is still its
-// own. If another process has it, which opens that stream as well, the stream is left to that one: Redis can lose one claim alone.
+// Rule sessions-16.
 test('a standalone stream that was replaced is not opened again if another process has the session', async () => {
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
   const gets: unknown[] = [];

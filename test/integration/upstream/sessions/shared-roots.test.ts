@@ -6,9 +6,8 @@ import { questionsOf, settled, stage } from '../../../fixtures/servers/session-s
 const ROOTS = { method: 'roots/list' };
 
 describe('roots/list on a stream that names no call', () => {
-  // Rule concurrent-4: `roots/list` on a stream that names no call is the caller's and not a call's. One running call
-  // asks its client, and the answer goes to every such request that is open then. If that call ends, another one asks, and if
-  // there is no answer within 2 s while more such requests wait, another one asks as well.
+  // Rule concurrent-4: One running call asks for the roots of the caller, and the answer goes to every open
+  // `roots/list`. After 2 s another call asks as well.
   test('is asked of one client, and every request gets the answer', async () => {
     const ground = await stage();
     const { start, send, replied, session } = ground;

@@ -155,7 +155,7 @@ test.each([
   },
 );
 
-// Rule sessions-20.
+// Rule sessions-15.
 test('the state of a session is still known when a call that was left in it has been cancelled', async () => {
   const replaced: string[] = [];
   const { pool } = await poolStage(
@@ -208,8 +208,7 @@ test('a session that is ended is not left to the next process', async () => {
   expect(left).toEqual([false]);
 });
 
-// Rule changes-10: A listener whose replica no longer has the home leaves the session of the home to the one that has it,
-// and listens in one of its own: two that take the standalone stream from each other lose what comes on it.
+// Rule changes-10: A listener whose replica loses the home listens in a session of its own.
 test('a listener leaves it to the process that takes the home over, and listens in one of its own', async () => {
   const { server, clock, ended } = await poolStage();
   let isHere = false;
@@ -297,9 +296,7 @@ describe('a call that is resumed by the process that has claimed its home', () =
     return { ...asked(server), clock, send, questions, settled: () => settled({ server, send }) };
   }
 
-  // Rule concurrent-13: The session of a home is the one that its holder keeps with the claim. A call that is resumed in another
-  // one is beside calls that nobody knows: who opened that session may not have had the home. They count among those that can
-  // ask beside the streams for 10 min.
+  // Rule concurrent-5.
   test('is asked what comes beside the streams of the session of the home', async () => {
     const { send, questions, settled: settle } = await resumed(POINT.sessionId);
     send({ id: 'own', ...ELICITATION });
@@ -307,7 +304,7 @@ describe('a call that is resumed by the process that has claimed its home', () =
     expect(questions()).toEqual(['own']);
   });
 
-  // Rule questions-14.
+  // Rule questions-10.
   test('is asked what comes beside the streams if it is the only call that the process before had', async () => {
     const { send, questions, settled: settle } = await resumed(POINT.sessionId, [[7, null]]);
     send({ id: 'own', ...ELICITATION });
@@ -315,7 +312,7 @@ describe('a call that is resumed by the process that has claimed its home', () =
     expect(questions()).toEqual(['own']);
   });
 
-  // Rule questions-14.
+  // Rule questions-10.
   test('is not asked for 75 s what another call can have asked that the process before had', async () => {
     const {
       clock,
@@ -336,7 +333,7 @@ describe('a call that is resumed by the process that has claimed its home', () =
     expect(questions()).toEqual(['own']);
   });
 
-  // Rule questions-14.
+  // Rule questions-10.
   test('is not asked what another call can have asked that the process before had, once that has waited for long enough', async () => {
     const {
       clock,
@@ -360,7 +357,7 @@ describe('a call that is resumed by the process that has claimed its home', () =
     expect(questions()).toEqual(['own', 'another']);
   });
 
-  // Rule concurrent-13.
+  // Rule concurrent-5.
   test('is not asked what comes beside the streams of another session', async () => {
     const { clock, send, questions, settled: settle, replied } = await resumed('another');
     send({ id: 'of-somebody', ...ELICITATION });
@@ -374,7 +371,7 @@ describe('a call that is resumed by the process that has claimed its home', () =
   });
 });
 
-// Rule questions-11.
+// Rule questions-10.
 test('a home that comes back has nothing of what ran before another process had it', async () => {
   const streams: Stream[] = [];
   const ended: string[] = [];
@@ -429,8 +426,7 @@ test('a home that comes back has nothing of what ran before another process had 
   expect(pool.hasHome(HOME)).toBe(true);
 });
 
-// Rule sessions-33: A home that was claimed for a request which then did not use it, since a limit refused the request or its client
-// left, is given up after `sessions.idleTimeout`, so that another process can have it.
+// Rule sessions-14.
 test('a home that was claimed for a request which does not come is given up when it was idle', async () => {
   const { server } = await poolStage();
   const givenUp: [string, boolean][] = [];
@@ -445,7 +441,7 @@ test('a home that was claimed for a request which does not come is given up when
   expect(clock.pending).toBe(0);
 });
 
-// Rule sessions-33.
+// Rule sessions-14.
 test('a home that was claimed stays with the request that comes late', async () => {
   const { server } = await poolStage();
   const givenUp: string[] = [];
@@ -485,8 +481,7 @@ test('a listener whose home is lost while its session is opened is told, and lis
   await expect(listening).rejects.toMatchObject({ code: 'session_gone' });
 });
 
-// Rule sessions-31: A call that waited for its turn in the session of a home is not made there if another process has the home by
-// then, as after a freeze. It fails as `upstream_busy`, with nothing done, and its caller's next call is made where the home is.
+// Rule sessions-12.
 test('a call that waited for a home which another process has by now is not made in its session', async () => {
   const { server } = await poolStage();
   const isStillHere = vi.fn(() => Promise.resolve(false));
@@ -549,8 +544,6 @@ describe('a call in a session that was let go of here and is taken up again', ()
     await heard.until('asked');
   };
 
-  // Rule concurrent-14: What is known of the calls of a session stays known when nothing here uses it for a while. A call that
-  // was left while it waits for an answer does not count until it is resumed.
   test('is not asked what one can have asked that was cancelled before', async () => {
     const asked = await takenUp({
       before: async ({ exchange }) => {
@@ -561,12 +554,10 @@ describe('a call in a session that was let go of here and is taken up again', ()
     expect(asked).toEqual([]);
   });
 
-  // Rule concurrent-14.
   test('is not asked what one can have asked that was left while it worked', async () => {
     expect(await takenUp({ before: ends })).toEqual([]);
   });
 
-  // Rule concurrent-14.
   test('is asked its own while one that was left waits for an answer', async () => {
     const asked = await takenUp({ before: ends, beforeItIsLeft: waits });
     expect(asked).toEqual(['beside']);

@@ -12,12 +12,8 @@ import {
 } from '../../../fixtures/servers/session-stage.ts';
 
 describe('a call that ended without a reply', () => {
-  // Rule concurrent-5: A call that ended without a reply can still ask: for 15 s after it ended if the server took
-  // its cancellation and its open questions were answered, and else for 10 min. What comes meanwhile on a stream
-  // that names no call is held, and declined, as if the call ran. Then the call can ask for 15 s more, since the question can
-  // have been its own, or for 60 s if the server does not take that. A cancelled call of a tool that has ended in this session, and never asked, can ask for 5 s only. A
-  // call of a tool that was seen to ask waits until those can ask no more, at most 15 s, and one of a tool of which nothing is known
-  // at most 5 s.
+  // Rule concurrent-5: A call that ended without a reply can still have asked for 15 s, or for 10 min if the server
+  // did not accept its cancellation.
   test('can ask for 15 s if the server took its cancellation', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;

@@ -54,11 +54,8 @@ test('a key that another replica gave out is not given again', () => {
   expect(keys.next('roots', null, PLAIN).key).toBe('roots-2');
 });
 
-// Rule shown-5 (MRTR, "Server Requirements" 2): A key is never used twice in a call, in whatever round and on
-// whatever replica. It is one of the names in `questions.keyNames` for this tool, in the order of asking;
-// else the server’s own request id, where that is a text of 1 to 64 letters, digits, `_`, `.` and `-` that
-// begins with a letter or `_`; else a count such as
-// `elicitation-1`, `sampling-1`, `roots-1`.
+// Rule shown-5 (MRTR, "Server Requirements" 2): A key is never used twice in a call. It comes from
+// `questions.keyNames`, from the server's request id, or from a count such as `elicitation-1`.
 test('no key is given twice in a call, whatever names, ids and kinds come (MRTR, "Input Requests")', () => {
   const name = fc.constantFrom('a', 'elicitation-1', 'elicitation-2', 'roots-1', 'sampling-1');
   const asked = fc.record({

@@ -68,8 +68,8 @@ describe('asking', () => {
     ]);
   });
 
-  // Rule questions-7 (2025-11-25 basic, "Requests"): Ids of questions keep their type, and 0 is an id. One
-  // that is sent again on its stream, when that is resumed, is the same question and is asked once.
+  // Rule questions-7 (2025-11-25 basic, "Requests"): A question that is repeated on a resumed stream, or within 1 s
+  // of opening a standalone stream, is asked once.
   test('keeps the server’s id with its type, zero included', () => {
     expect(three().requests.map(({ id }) => id)).toEqual([0, 'q?', 5]);
   });

@@ -89,7 +89,7 @@ test('trace context and vendor members go on, whatever they are', () => {
   );
 });
 
-// Rules envelope-3, requests-3.
+// Rule envelope-3.
 test('no reserved member goes on: a client must not inject a legacy task', () => {
   const forged = { [`${PREFIX}related-task`]: { taskId: 't' }, 'com.mcp/a': 1, progressToken: 1 };
   expect(read({ ...forged, 'com.example/a': 1 }).forwardedMeta).toEqual({ 'com.example/a': 1 });

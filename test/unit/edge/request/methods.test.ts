@@ -9,10 +9,8 @@ import {
   type MethodName,
 } from '../../../../src/edge/request/methods.ts';
 
-// Rule methods-1 (MRTR, "Supported Requests"): `tools/call`, `prompts/get` and `resources/read` are calls:
-// their result may be an `InputRequiredResult`. `tools/list`, `prompts/list`, `resources/list`,
-// `resources/templates/list` and `completion/complete` are passed on and may not ask anything. The gateway
-// itself serves `server/discover` and `subscriptions/listen`.
+// Rule methods-1 (MRTR, "Supported Requests"): `tools/call`, `prompts/get` and `resources/read` are calls, and can
+// ask. Lists and completion are passed on, and cannot ask.
 test('the results of three methods may be questions (MRTR, "Supported Requests")', () => {
   const asking = ['tools/call', 'prompts/get', 'resources/read'] as const;
   for (const method of asking) expect(canRequireInput(method)).toBe(true);
@@ -46,9 +44,7 @@ test.each<[MethodName, string | null]>([
 
 // Rule validation-15.
 describe('a method without its capability does not exist: 404 (streamable-http, "Protocol Version Header")', () => {
-  // Rule methods-3 (streamable-http, "Protocol Version Header"): A method whose capability the server does
-  // not have gets the same error, as soon as that is known of the server. As long as it is not, the server is
-  // asked.
+  // Rule validation-15.
   test.each<[MethodName, string]>([
     ['tools/call', 'tools'],
     ['tools/list', 'tools'],
@@ -67,13 +63,13 @@ describe('a method without its capability does not exist: 404 (streamable-http, 
     expect(methodGate('server/discover', {})).toBeNull();
   });
 
-  // Rule methods-3.
+  // Rule validation-15.
   test('as long as the capabilities are not known, the server is asked', () => {
     expect(methodGate('tools/call', null)).toBeNull();
   });
 });
 
-// Rule methods-2.
+// Rule validation-14.
 test.each(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'tasks/list'])(
   '%s was removed and is unknown',
   (method) => {

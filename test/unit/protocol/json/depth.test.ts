@@ -40,8 +40,7 @@ test('text that is no JSON makes nothing throw', () => {
   );
 });
 
-// Rule limits-5: JSON of more than 131 072 objects and arrays is not a reply: three characters of it take up to
-// 64 bytes of memory.
+// Rule limits-3.
 test.each(['[]', '{}'])(
   'more than so many of %s are too many, wherever they stand',
   (container) => {

@@ -37,8 +37,7 @@ const profiles: fc.Arbitrary<ClientProfile> = fc
   }));
 
 describe('what a client declared', () => {
-  // Rule handshake-4 (elicitation, "Capabilities"): `elicitation: {}` means form mode alone, and goes
-  // upstream as `{"form": {}}`.
+  // Rule handshake-5.
   test.each([
     [{}, {}],
     [{ elicitation: {} }, { elicitationForm: true }],
@@ -96,10 +95,9 @@ describe('what a client declared', () => {
 });
 
 describe('what a legacy server is told', () => {
-  // Rule handshake-3 (basic, "`_meta`"): The server is told what the client of this request declares, no more
-  // and no less: forms, URLs, sampling with its `tools` and `context`, roots. A server that believes that it
-  // cannot ask may skip the confirmation that it should ask for.
-  // Rule handshake-4.
+  // Rule handshake-3 (basic, "`_meta`"): The server is told what the client of this request declares: forms, URLs,
+  // sampling with `tools` and `context`, roots.
+  // Rule handshake-5.
   test('is neither more nor less than what was declared (2025-11-25)', () => {
     fc.assert(
       fc.property(profiles, (profile) => {
@@ -109,8 +107,8 @@ describe('what a legacy server is told', () => {
     );
   });
 
-  // Rule roots-3 (2025-11-25 roots, "Root List Changes"): The gateway declares `roots.listChanged` to a server only with
-  // `upstream.roots: caller`, where it tells the server itself. A modern client cannot report changes of them.
+  // Rule roots-3 (2025-11-25 roots, "Root List Changes"): `roots.listChanged` is declared to the server only with
+  // `upstream.roots: caller`.
   // Rule handshake-6.
   test('never promises tasks, nor news of roots that the gateway does not tell', () => {
     const declared = { roots: { listChanged: true }, tasks: {}, experimental: {}, extensions: {} };
@@ -119,9 +117,8 @@ describe('what a legacy server is told', () => {
     expect(roots).toEqual({ listChanged: true });
   });
 
-  // Rule handshake-5 (2025-06-18 elicitation, "Capabilities"): A client that takes URLs only declares no
-  // elicitation to a server which is known to speak a revision before `2025-11-25`: there the mere member
-  // means forms. At the first contact, when the revision is not known yet, it declares `{"url": {}}`.
+  // Rule handshake-5 (elicitation, "Capabilities"; 2025-06-18 elicitation, "Capabilities"): `elicitation: {}` means
+  // forms alone. A server before `2025-11-25` sees no elicitation of a client that has URLs only.
   test.each(['2025-06-18', '2025-03-26', '2024-11-05'] as const)(
     'says nothing of elicitation to a server of %s when only URLs can be asked: there it means forms',
     (revision) => {

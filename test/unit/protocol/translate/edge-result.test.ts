@@ -41,13 +41,13 @@ describe('every result', () => {
     },
   );
 
-  // Rule results-1.
+  // Rule responses-6.
   test('names the upstream (basic/index, "Per-response protocol fields")', () => {
     const result = completeResult('tools/call', { content: [] }, { serverInfo });
     expect(result['_meta']).toEqual({ [SERVER_INFO]: serverInfo });
   });
 
-  // Rule results-1.
+  // Rule responses-6.
   test('names the upstream as it did in initialize, whatever it says in a result', () => {
     const result = { content: [], _meta: { [SERVER_INFO]: { name: 'forged', version: '2' } } };
     expect(completeResult('tools/call', result, { serverInfo })['_meta']).toEqual({
@@ -56,9 +56,6 @@ describe('every result', () => {
     expect(complete('tools/call', result)).not.toHaveProperty('_meta');
   });
 
-  // Rule results-3 (basic, "`_meta`"): The legacy task that a result belongs to is taken out of its `_meta`;
-  // what vendors put there, and every member that nobody knows, stays. Whatever result a server of any
-  // revision gives is valid by the modern schema after that.
   test('loses the legacy task it belonged to, and keeps all other _meta', () => {
     const meta = { [RELATED_TASK]: { taskId: 't' }, 'com.example/a': 1 };
     expect(complete('tools/call', { content: [], _meta: meta })['_meta']).toEqual({
@@ -87,8 +84,7 @@ describe('cache fields (caching, "Cacheable Results")', () => {
     },
   );
 
-  // Rule caching-2 (caching, "Cacheable Model"): `ttlMs` and `cacheScope` of a legacy server are dropped from
-  // every result: it knows of no caches, and only the operator may let others keep what it says.
+  // Rule caching-2 (caching, "Cacheable Model"): `ttlMs` and `cacheScope` of a legacy server are removed.
   test.each([...METHODS, 'unknown'])(
     'are never those of a legacy server, which knows of no caches: %s',
     (method) => {
@@ -116,8 +112,8 @@ describe('cache fields (caching, "Cacheable Results")', () => {
 });
 
 describe('tools/call', () => {
-  // Rule results-5 (tools, "Structured Content"): A `tools/call` result without `content` gets its structured
-  // content as one text block, or else an empty list: `content` is required now.
+  // Rule results-5 (tools, "Structured Content"): A `tools/call` result without `content` gets its structured content
+  // as one text block.
   test('without content gets its structured content as text, since content is required', () => {
     expect(complete('tools/call', { structuredContent: { a: 1 } })['content']).toEqual([
       { type: 'text', text: '{"a":1}' },
@@ -129,9 +125,8 @@ describe('tools/call', () => {
     expect(complete('tools/call', {})['content']).toEqual([]);
   });
 
-  // Rule results-4 (tools, "Error Handling"): Content blocks of every type, unknown ones too,
-  // `structuredContent` and `isError` come through word for word. A tool that failed is a result, not an
-  // error.
+  // Rule results-4 (tools, "Error Handling"): Content blocks of every type, `structuredContent` and `isError` pass
+  // word for word.
   test('keeps structured content, errors and blocks of unknown types word for word', () => {
     const result = { content: [{ type: 'hologram', x: 1 }], structuredContent: [1], isError: true };
     expect(complete('tools/call', result)).toEqual({ ...result, resultType: 'complete' });
@@ -139,8 +134,8 @@ describe('tools/call', () => {
 });
 
 describe('tools/list', () => {
-  // Rule lists-5 (tools, "Tool Names"): Items keep the order of the server. A tool whose name came before
-  // is left out, and so is one without a name, which nobody could call.
+  // Rule lists-5 (tools, "Tool Names"): Items keep their order. A tool with a duplicate name, or without one, is left
+  // out.
   test('keeps the order of the server', () => {
     const tools = ['b', 'a', 'c'].map((name) => ({ name, inputSchema: INPUT }));
     expect(listed(...tools)).toEqual(tools);
@@ -165,18 +160,14 @@ describe('tools/list', () => {
     ]);
   });
 
-  // Rule lists-6 (tools, "Tool"): A tool loses `execution`, which belongs to legacy tasks. An `inputSchema`
-  // that is missing, or does not say so, gets `type: "object"`. Everything else of a tool stays:
-  // `outputSchema`, `annotations`, `icons`, the dialect of its schemas, and references, which are never
-  // followed.
+  // Rule lists-6 (tools, "Tool"): A tool loses `execution`, and its `inputSchema` gets `type: "object"` if that is
+  // missing. All else stays.
   test('has no "execution", which 2026-07-28 does not know', () => {
     const tool = { name: 'a', inputSchema: INPUT, annotations: { readOnlyHint: true }, title: 'A' };
     expect(listed({ ...tool, execution: { taskSupport: 'required' } })).toEqual([tool]);
   });
 
-  // Rule lists-7 (tools, "x-mcp-header"): `x-mcp-header` is taken out of input schemas, wherever it stands,
-  // and `Mcp-Param-*` headers mean nothing: no legacy server reads them, and one annotation that breaks the
-  // rules makes clients drop the tool.
+  // Rule validation-18.
   test('has no x-mcp-header, wherever a schema may stand: no legacy server reads such headers', () => {
     const marked = { type: 'string', 'x-mcp-header': 'Region' };
     const inputSchema = {
@@ -204,7 +195,7 @@ describe('tools/list', () => {
     ]);
   });
 
-  // Rule lists-7.
+  // Rule validation-18.
   test('keeps arguments and values that are called x-mcp-header', () => {
     const inputSchema = {
       type: 'object',
@@ -230,8 +221,8 @@ describe('tools/list', () => {
 });
 
 describe('completion/complete', () => {
-  // Rule results-6 (completion, "Completion Results"): `completion/complete` gives 100 values at most; when
-  // the server gave more, `hasMore` says so.
+  // Rule results-6 (completion, "Completion Results"): `completion/complete` returns at most 100 values, and
+  // `hasMore` if the server had more.
   test('gives at most 100 values and says that there are more (completion, "Completion Results")', () => {
     const values = Array.from({ length: 101 }, (_, at) => `v${at}`);
     const result = { completion: { values, total: 101, hasMore: false } };
@@ -284,7 +275,6 @@ describe.each(METHODS)('whatever a legacy server replies to %s', (method) => {
     return result.map((legacy) => ({ since, legacy }));
   });
 
-  // Rule results-3.
   test('is valid by the modern schema once translated', () => {
     fc.assert(
       fc.property(answered, fc.boolean(), ({ since, legacy }, cacheable) => {
@@ -301,7 +291,6 @@ describe.each(METHODS)('whatever a legacy server replies to %s', (method) => {
     );
   });
 
-  // Rule results-3.
   test('survives, unknown members included', () => {
     fc.assert(
       fc.property(answered, ({ legacy }) => {

@@ -114,9 +114,8 @@ describe('a property that may be null', () => {
     { type: ['string', 'null'], default: null },
   ];
 
-  // Rule forms-2 (elicitation, "Requested Schema"): A property that may be `null` is asked as its other type,
-  // and is no longer required. Left out in the answer, it goes back as `null` where the server
-  // required it.
+  // Rule forms-2 (elicitation, "Requested Schema"): A property that can be `null` is asked as its other type. Left
+  // out, it goes back as `null`.
   test.each(unions)('is asked as what else it may be, without a null default: %j', (definition) => {
     expect(shownProperty(definition)).toEqual({ type: 'string' });
   });
@@ -165,9 +164,8 @@ describe('a property that may be null', () => {
 });
 
 describe('a property with one allowed value', () => {
-  // Rule forms-3 (elicitation, "Requested Schema"): A property with one allowed value is asked as a choice of
-  // one when it is a text, and else not asked but filled in. A choice of numbers is asked as texts and goes
-  // back as the number.
+  // Rule forms-3 (elicitation, "Requested Schema"): A property with one allowed text is asked as a choice, and any
+  // other constant is filled in. A choice of numbers is asked as texts.
   test('is asked as a choice of one when it is a text', () => {
     expect(shownProperty({ const: 'a', title: 'T' })).toEqual({
       type: 'string',
@@ -223,8 +221,7 @@ describe('a choice of numbers', () => {
 describe('a list of free texts', () => {
   const definition = { type: 'array', items: { type: 'string' }, title: 'Tags' };
 
-  // Rule forms-4 (elicitation, "Requested Schema"): A list of free texts is asked as one line, whose
-  // description says how to write it, and goes back as a list.
+  // Rule forms-4 (elicitation, "Requested Schema"): A list of free texts is asked as one line.
   test('is asked as one line, which says how to write it', () => {
     expect(shownProperty({ ...definition, description: 'Some', default: ['a', 'b'] })).toEqual({
       type: 'string',
@@ -260,8 +257,8 @@ describe('a list of free texts', () => {
 });
 
 describe('what strict clients do not know', () => {
-  // Rule forms-5 (elicitation, "Requested Schema"): Keywords and formats that the specification does not know
-  // are dropped, and references to definitions in the same schema are resolved.
+  // Rule forms-5 (elicitation, "Requested Schema"): Unknown keywords and formats are dropped, and references within
+  // the schema are resolved.
   test('unknown keywords of a property are dropped', () => {
     const definition = { type: 'number', multipleOf: 2, examples: [2], 'x-a': 1, minimum: 0 };
     expect(shownProperty(definition)).toEqual({ type: 'number', minimum: 0 });
@@ -328,9 +325,8 @@ describe('what strict clients do not know', () => {
   });
 });
 
-// Rule forms-6 (elicitation, "Form Mode Security"): What a form cannot ask (nested objects, lists of anything
-// but texts) and must not (formats such as `password`) is refused to the server with error -32603 that names
-// the property; the client is not asked, and the tool decides how to go on.
+// Rule forms-6 (elicitation, "Form Mode Security"): Nested objects, lists of anything but texts, and formats such as
+// `password` are refused with -32603 that names the property.
 describe('what cannot be asked in a form', () => {
   test.each([
     ['an object', { type: 'object', properties: {} }],
@@ -402,8 +398,7 @@ describe('whatever a server sends', () => {
     );
   });
 
-  // Rule forms-7: Whatever the rewriting did is undone in the answer, on whichever replica it arrives: an
-  // answer to what was shown is one to what was asked.
+  // Rule forms-7: An answer is converted back to what the server asked, on any replica.
   test('an answer to what was shown is one that the server asked for', () => {
     const ajv = new Ajv({ strict: false, validateFormats: false, ownProperties: true });
     fc.assert(

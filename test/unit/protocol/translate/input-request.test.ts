@@ -55,9 +55,8 @@ function problem(back: AnswerTranslation, answer: JsonValue): string {
 }
 
 describe('an input request', () => {
-  // Rule shown-2 (MRTR, "InputRequests"; basic, "`_meta`"): A question is shown as `method` and `params`,
-  // without `jsonrpc` and `id`. `task`, the progress token and the reserved members of `_meta` are taken out;
-  // trace context, vendor members of `_meta` and unknown members stay.
+  // Rule shown-2 (MRTR, "InputRequests"; basic, "`_meta`"): A question has its `method` and `params`. `task`,
+  // progress token and reserved `_meta` members are removed, and unknown members stay.
   test.each([
     ['elicitation/create', FORM],
     ['elicitation/create', URL_MODE],
@@ -103,9 +102,7 @@ describe('an input request', () => {
 });
 
 describe('a form elicitation', () => {
-  // Rule forms-1 (elicitation, "Form Mode Elicitation Requests"): A form is shown as it is, with `mode` set
-  // to `form` also where the server left that out. Every kind of property that the specification allows, old
-  // and new, comes through unchanged.
+  // Rule forms-1 (elicitation, "Form Mode Elicitation Requests"): A form is shown unchanged, with `mode` `form`.
   test('says its mode, also when the server left it out', () => {
     expect(surfaced('elicitation/create', FORM).request.params).toEqual({ ...FORM, mode: 'form' });
   });
@@ -119,8 +116,8 @@ describe('a form elicitation', () => {
     expect(reason).toBe('schema_not_representable');
   });
 
-  // Rule forms-8 (2025-11-25 elicitation, "Error Handling"): A request of another mode, without a message or
-  // without a schema is refused to the server with error -32602.
+  // Rule forms-8 (2025-11-25 elicitation, "Error Handling"): A request of another mode, or without a message, a
+  // schema or a list of messages gets -32602.
   test.each([
     { requestedSchema: FORM.requestedSchema },
     { message: 5, requestedSchema: FORM.requestedSchema },
@@ -133,9 +130,8 @@ describe('a form elicitation', () => {
 });
 
 describe('a URL elicitation', () => {
-  // Rule urls-1 (elicitation, "URL Mode Elicitation Requests"; "Safe URL Handling"): The URL goes to the
-  // client unchanged, and the gateway does not fetch it; the `elicitationId`, which `2026-07-28` does not
-  // know, is taken out.
+  // Rule urls-1 (elicitation, "URL Mode Elicitation Requests"; "Safe URL Handling"): The URL goes to the client
+  // unchanged, without `elicitationId`. The gateway does not fetch it.
   test('keeps its URL to the letter; the elicitation id was removed in 2026-07-28', () => {
     expect(surfaced('elicitation/create', URL_MODE).request.params).toEqual({
       mode: 'url',
@@ -144,8 +140,8 @@ describe('a URL elicitation', () => {
     });
   });
 
-  // Rule urls-2 (elicitation, "Safe URL Handling"): What is not an absolute `http` or `https` URL is shown to
-  // nobody; the server gets error -32602.
+  // Rule urls-2 (elicitation, "Safe URL Handling"): A URL that is not absolute `http` or `https`, or has userinfo, is
+  // shown to nobody. The server gets -32602.
   test.each(['javascript:alert(1)', 'file:///etc/passwd', 'data:,x', '/relative', '', 5, null])(
     'with the URL %j is refused (elicitation, "Safe URL Handling")',
     (url) => {
@@ -210,7 +206,7 @@ describe('a sampling request', () => {
     expect(request.params['tools']).toEqual([tool]);
   });
 
-  // Rule sampling-5: A request without a list of messages is refused to the server with error -32602.
+  // Rule forms-8.
   test('without a list of messages is refused as invalid params', () => {
     expect(refused('sampling/createMessage', { maxTokens: 1 }).error.code).toBe(-32602);
   });
@@ -223,10 +219,9 @@ test('a roots request has params even when the server sent none: some clients ca
 
 describe('what the client did not declare is never shown to it (MRTR, server requirement 7)', () => {
   const withTools = { ...SAMPLING, tools: [] };
-  // Rule undeclared-1 (MRTR, "Server Requirements" 7; 2025-11-25 elicitation, "Error Handling"): A question
-  // whose capability the request does not declare is never shown. The server is told by the rules of its
-  // revision: error -32601 where the client has nothing of the kind, -32602 where only the mode (form, URL)
-  // or the tools are missing.
+  // Rule undeclared-1 (MRTR, "Server Requirements" 7; 2025-11-25 elicitation, "Error Handling"): A question whose
+  // capability the request does not declare is never shown. The server gets -32601, or -32602 if only the mode or the
+  // tools are missing.
   test.each<[string, JsonObject, Partial<ClientProfile>, number, JsonObject]>([
     ['elicitation/create', FORM, {}, -32601, { elicitation: { form: {} } }],
     ['elicitation/create', URL_MODE, {}, -32601, { elicitation: { url: {} } }],
@@ -290,8 +285,8 @@ describe('the answer to a form', () => {
     },
   );
 
-  // Rule answers-7 (basic, "`_meta`"): `resultType` and reserved members of `_meta` are taken out of an
-  // answer; unknown members stay.
+  // Rule answers-7 (basic, "`_meta`"): `resultType` and reserved `_meta` members are removed from an answer. Unknown
+  // members stay.
   test('loses resultType and reserved _meta, and keeps what nobody knows', () => {
     const _meta = { 'io.modelcontextprotocol/related-task': {}, 'com.example/a': 1 };
     const answer = { resultType: 'complete', action: 'accept', content: {}, more: [1], _meta };
@@ -317,8 +312,7 @@ describe('the answer to a form', () => {
     expect(problem(back, answer)).not.toBe('none');
   });
 
-  // Rule answers-2: Values are not checked against the schema, except in answers that come ahead (answers-11). What the
-  // server finds wrong comes back as its own error.
+  // Rule answers-2: Values are not checked against the schema: the server judges them.
   test('is not judged by the schema: the server is the authority', () => {
     const requestedSchema = { type: 'object', properties: { a: { type: 'integer', maximum: 1 } } };
     const own = surfaced('elicitation/create', { message: 'm', requestedSchema }).back;
@@ -329,8 +323,8 @@ describe('the answer to a form', () => {
   });
 });
 
-// Rule urls-4 (elicitation, "Response Actions"): The answer goes to the server as `action` alone. To accept
-// means that the user agreed to go there, and no more: the retry then waits for what the server does.
+// Rule urls-4 (elicitation, "Response Actions"): The answer goes to the server as `action` alone, and the retry waits
+// for the server.
 test.each(['accept', 'decline', 'cancel'])(
   'the answer %s to a URL goes upstream without content (elicitation, "URL Mode")',
   (action) => {
@@ -402,7 +396,7 @@ describe('the answer to a roots request', () => {
     expect(sent(back, { roots })).toEqual({ result: { roots } });
   });
 
-  // Rule roots-2 (roots, "Root"): A root that is not a `file://` URI is an ill-formed answer.
+  // Rule roots-2 (roots, "Root"): A root that is not a `file://` URI, or a missing list, is an ill-formed answer.
   test.each<JsonValue>([
     {},
     { roots: {} },

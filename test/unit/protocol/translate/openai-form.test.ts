@@ -67,9 +67,8 @@ function shown(params: JsonObject) {
 }
 
 describe('a form of the extension', () => {
-  // Rule openai-1 (OpenAI Form Elicitation): A form that a server asks for with `openai/elicitation/create` is shown as
-  // `elicitation/create` whose `requestedSchema` is empty, with the form in `_meta["openai/elicitation"].requestedSchema`.
-  // That is data: it is not checked, rewritten or cut. It is a question in every other way.
+  // Rule openai-1 (OpenAI Form Elicitation): `openai/elicitation/create` is shown as `elicitation/create` with an
+  // empty schema, and the unchanged form in `_meta["openai/elicitation"].requestedSchema`.
   test('stands in _meta, beside an empty one', () => {
     for (const mode of [{}, { mode: 'form' }]) {
       expect(shown({ ...mode, message: 'Which part?', requestedSchema: SCHEMA })).toEqual({
@@ -126,8 +125,7 @@ describe('a form of the extension', () => {
     });
   });
 
-  // Rule openai-2 (2025-11-25 elicitation, "Error Handling"): Without a text `message` or an object `requestedSchema`, or
-  // with another mode than `form` and `url`, the server gets error -32602. A URL is asked for as with `elicitation/create`.
+  // Rule forms-8.
   test.each([
     { message: 'm' },
     { requestedSchema: SCHEMA },
@@ -144,7 +142,7 @@ describe('a form of the extension', () => {
     });
   });
 
-  // Rule openai-2.
+  // Rule forms-8.
   test.each([{}, { elicitation: { url: {} } }, NEEDED])(
     'in URL mode is a plain question of that mode, to a client that declares %j',
     (declared) => {
@@ -155,8 +153,8 @@ describe('a form of the extension', () => {
     },
   );
 
-  // Rule openai-3 (MRTR, "Server Requirements" 7): A client that does not declare the extension, and plain forms beside it,
-  // is not asked. The server gets error -32601, and a call that fails after that names both in `requiredCapabilities`.
+  // Rule openai-3 (MRTR, "Server Requirements" 7): If the client does not declare the extension and plain forms, the
+  // server gets -32601, and a failed call names both in `requiredCapabilities`.
   test.each([
     {},
     { elicitation: { form: {} } },
@@ -194,8 +192,8 @@ describe('a form of the extension', () => {
 });
 
 describe('the answer to a form of the extension', () => {
-  // Rule openai-4: The answer goes to the server as it is, without defaults, and with no member more or less. Only its
-  // `action` and the types of its values are checked, and what answers-7 takes out is.
+  // Rule openai-4: The answer goes to the server unchanged. Only its `action` and the types of its values are
+  // checked.
   test.each<JsonObject>([
     { action: 'accept', content: { part: 'cad:1', files: ['file:///a.stl'], n: 1.5, yes: true } },
     { action: 'accept', content: {}, more: { a: [null] } },

@@ -3,9 +3,6 @@ import { expect, test } from 'vitest';
 import { isReserved, withoutReservedMeta } from '../../../../src/protocol/translate/cleaning.ts';
 import { arbitraryJsonObject, unknownMeta } from '../../../fixtures/arbitrary/json.ts';
 
-// Rule requests-3 (basic, "`_meta`"): Of `_meta` go on the trace context (`traceparent`, `tracestate`,
-// `baggage`) and the members of vendors. What the protocol keeps for itself does not,
-// `io.modelcontextprotocol/related-task` neither. An empty `_meta` is left out.
 // Rule envelope-3.
 test.each([
   'progressToken',

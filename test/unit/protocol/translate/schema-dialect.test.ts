@@ -29,8 +29,8 @@ const ORDINARY: JsonObject = {
   definitions: { item: { not: { type: 'null' } }, 'a/b %': { examples: [{ $anchor: 'x' }] } },
 };
 
-// Rule lists-9: With `tools.schemas: compatible`, the input and output schemas of tools lose the `$schema` of draft-06, draft-07 and 2019-09 if
-// each of their keywords means the same in 2020-12, by its place. Nothing else of a tool changes, and other schemas stay as they are.
+// Rule lists-9: With `tools.schemas: compatible`, tool schemas lose the `$schema` of draft-06, draft-07 and 2019-09
+// if they mean the same in 2020-12.
 describe('a schema whose keywords mean the same in 2020-12', () => {
   test.each([...OLDER, 'https://json-schema.org/draft-07/schema'])('loses %s', ($schema) => {
     expect(compatibleSchema({ ...ORDINARY, $schema })).toEqual(ORDINARY);

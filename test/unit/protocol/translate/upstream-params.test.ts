@@ -30,7 +30,7 @@ test('our progress token wins over a forwarded member of that name', () => {
   expect(upstreamParams({}, context)).toEqual({ _meta: { progressToken: 7 } });
 });
 
-// Rule requests-3.
+// Rule envelope-3.
 test('an empty _meta is left out', () => {
   expect(upstreamParams({ name: 'n', _meta: {} }, NOTHING)).toEqual({ name: 'n' });
 });
@@ -41,9 +41,8 @@ test('absent arguments stay absent, and null stays null', () => {
   expect(upstreamParams({ a: null }, NOTHING)).toEqual({ a: null });
 });
 
-// Rule requests-2 (basic, "`_meta`"): `params` go upstream as they came, unknown members included; what is
-// absent stays absent. Taken out are `inputResponses`, `requestState` and a stray `task`: no client puts
-// a request into a legacy task.
+// Rule requests-2 (basic, "`_meta`"): `params` go upstream unchanged, without `inputResponses`, `requestState` and
+// `task`.
 test('everything else is word for word, unknown members included', () => {
   fc.assert(
     fc.property(

@@ -2,10 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { isSessionError, saysSessionGone } from '../../../../src/upstream/http/error-response.ts';
 
 describe('a server that has forgotten the session says so', () => {
-  // Rule expired-1 (2025-11-25 transports, "Session Management"): 404 to a message with our session id means
-  // that the server does not know the session. So does 400 with a JSON-RPC error -32000, -32001 or -32600
-  // whose message says it ("No valid session ID provided", "Server not initialized"). 401, 403 and 5xx never
-  // do.
+  // Rule expired-1 (2025-11-25 transports, "Session Management"): 404, or 400 with -32000, -32001 or -32600 and a
+  // text about the session, means that the session is expired.
   test.each([
     [404, { code: -32001, message: 'Session not found' }],
     [404, { code: -32600, message: 'Session not found' }],

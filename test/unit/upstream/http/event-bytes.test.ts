@@ -9,7 +9,7 @@ function taken(chunks: readonly string[], maxDataBytes = 1024 * 1024) {
   return { due, rest: bytes.rest().toString('latin1'), isTooLarge: bytes.isTooLarge };
 }
 
-// Rule limits-4.
+// Rule limits-3.
 describe('the bytes of an event stream', () => {
   test('go on when an event is whole, and those of comments as they come', () => {
     const { due, rest } = taken([

@@ -15,9 +15,8 @@ async function read(chunks: (string | Uint8Array)[], maxEventBytes = 1024) {
 }
 
 describe('an event stream', () => {
-  // Rule wire-6 (2025-11-25 transports, "Sending Messages to the Server"): Event streams are read with LF and
-  // CRLF, comments, several `data` lines, a byte order mark, and characters split between chunks. Events with
-  // a name other than `message` are left out; an event without data counts for its id.
+  // Rule wire-6 (2025-11-25 transports, "Sending Messages to the Server"): Event streams can have LF or CRLF,
+  // comments, several `data` lines and a byte order mark. Only `message` events count.
   test('is read with LF, CRLF, comments, several data lines and a byte order mark', async () => {
     const { events } = await read([
       '\uFEFF: hello\n\ndata: one\ndata: two\n\n',
@@ -78,8 +77,8 @@ describe('an event stream', () => {
     await expect(read(chunks, 10_000)).rejects.toMatchObject({ code: 'upstream_protocol_error' });
   });
 
-  // Rule limits-8 (2025-11-25 transports, "Sending Messages to the Server"): `retry:` is kept between 100 ms and 7 days, the
-  // longest life of a call, and an event id longer than 1024 characters ends the stream.
+  // Rule limits-8 (2025-11-25 transports, "Sending Messages to the Server"): `retry` counts between 100 ms and 7
+  // days. An event id of more than 1024 characters ends the stream.
   test('cannot make the gateway wait without end, or not at all', async () => {
     const { retries } = await read([
       'retry: 500\n\n',

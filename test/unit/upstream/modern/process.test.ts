@@ -72,8 +72,7 @@ async function settled(): Promise<void> {
 
 const TOKEN = { _meta: { progressToken: 'mine' } };
 
-// Rule modern-stdio-39: The process is not read while every client that waits is behind. What it says about one of several that is
-// behind is dropped; its reply is not.
+// Rule modern-stdio-39: A process is not read while every waiting client is behind.
 test('a process is not read while all clients are behind, and what one of several would get is dropped', async () => {
   const { state, request, progress, say } = played();
   const slow = await request('tools/call', TOKEN);
@@ -110,7 +109,7 @@ test('a request whose time is over is cancelled, and its late reply reaches nobo
   expect(asked.told).toHaveLength(1);
 });
 
-// Rule modern-stdio-11.
+// Rule modern-stdio-10.
 test('a subscription waits for a process that can be started again, and a call does not', async () => {
   const { clock, state, request, say, crash } = played();
   const listener = await request('subscriptions/listen');

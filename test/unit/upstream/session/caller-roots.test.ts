@@ -48,8 +48,7 @@ test('a server that asks when it is told gets the answer, and then a moment for 
   expect(roots.areWanted).toBe(false);
 });
 
-// Rule roots-9: A server that is told of roots, and does not ask for them within a second, gets its call. The clients of later sessions are not
-// asked before it, until the server asks for roots after all.
+// Rule roots-9: A server that does not ask for its roots within 1 s gets its call.
 test('a server that does not ask gets its call, and no other client is asked for it', async () => {
   const { roots, habit, told } = stage();
   expect(await told(ROOTS)).toBeGreaterThanOrEqual(1_000);
@@ -59,7 +58,7 @@ test('a server that does not ask gets its call, and no other client is asked for
   expect(later.roots.areWanted).toBe(true);
 });
 
-// Rule roots-5.
+// Rule roots-2.
 test.each([NONE, ERROR])(
   'a server is not told of %j, and hears of it if it asks',
   async (answer) => {

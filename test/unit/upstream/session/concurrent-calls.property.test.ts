@@ -378,7 +378,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-// Rules concurrent-1, concurrent-2, concurrent-3, concurrent-4, concurrent-5, concurrent-12.
+// Rules concurrent-1, concurrent-2, concurrent-3, concurrent-4, concurrent-5, concurrent-11.
 test.each(['streamable-http', 'http-sse'] as const)(
   'no call is asked what another one asked, and every question ends, over %s',
   async (kind) => {

@@ -41,10 +41,8 @@ function pingingWhile(isWorking: () => boolean, ...fates: ('answered' | Upstream
 
 // Rule time-and-room-4.
 describe('a server counts as gone', () => {
-  // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): A server that misses two pings in a row counts as gone
-  // and its call as lost. A ping is missed if no response comes, or 500, 502 or 504. A server that responds in another
-  // way counts as alive: with an error, 429, 503, or JSON that is not a reply. After one that says that it does not know
-  // the session, rule concurrent-7 holds.
+  // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): If two pings in a row get no response, 500, 502 or
+  // 504, the call is lost. A busy server over stdio misses no ping.
   test.each(['upstream_unavailable', 'upstream_timeout'] as const)(
     'when it misses two pings in a row: %s',
     async (code) => {
@@ -81,8 +79,7 @@ describe('a server counts as alive', () => {
 });
 
 describe('a server over stdio that works on another call', () => {
-  // Rule keep-alive-6: A ping that a server over stdio leaves without a reply while it works on a call does not count as
-  // missed: its tool may block everything else, and the end of its process shows by itself.
+  // Rule keep-alive-2.
   test('may leave pings without a reply', async () => {
     let isWorking = true;
     const { gone, pass } = pingingWhile(() => isWorking, ...repeated('upstream_timeout', 9));
@@ -93,7 +90,7 @@ describe('a server over stdio that works on another call', () => {
     expect(gone).toEqual(['upstream_timeout']);
   });
 
-  // Rule keep-alive-6.
+  // Rule keep-alive-2.
   test('is gone all the same if it cannot be reached', async () => {
     const { gone, pass } = pingingWhile(() => true, ...repeated('upstream_unavailable', 2));
     await pass(2);
@@ -106,8 +103,7 @@ function repeated(code: UpstreamFailureCode, times: number): UpstreamFailureCode
 }
 
 describe('credentials that are refused', () => {
-  // Rule keep-alive-3: Credentials that are refused in a ping are not sent again, since that could lock a user out;
-  // pings go on when the next waiter brings others, and the call goes on in either case.
+  // Rule keep-alive-3: Credentials that a ping shows to be refused are not sent again. The call goes on.
   // Rule time-and-room-4.
   test('are not sent again, and end nothing', async () => {
     const { clock, gone, keepAlive, pass, pings } = pinging('unauthorized');

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { ReconnectPauses } from '../../../../src/upstream/transport/reconnect-pauses.ts';
 
-// Rule sessions-28.
+// Rule sessions-8.
 test.each([
   [0, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]],
   [0.5, [750, 1_500, 3_000, 6_000, 12_000, 24_000, 45_000, 45_000]],
@@ -11,7 +11,7 @@ test.each([
   expect(expected.map(() => pauses.next())).toEqual(expected);
 });
 
-// Rule sessions-28.
+// Rule sessions-8.
 test.each([
   ['an event came', true, 0, 500],
   ['the stream was open for a minute', false, 60_000, 500],

@@ -102,13 +102,13 @@ describe('an event is acknowledged', () => {
     return { ...played, event };
   }
 
-  // Rule resumption-10.
+  // Rule resumption-1.
   test('once its message is taken', async () => {
     const { stream } = await opened();
     expect(stream.lastEventId).toBe('1');
   });
 
-  // Rule resumption-10.
+  // Rule resumption-1.
   test('not before the client takes its message', async () => {
     const { stream, event, behindAfter, taken } = await opened();
     const goOn = behindAfter(0);
@@ -118,7 +118,7 @@ describe('an event is acknowledged', () => {
     expect([stream.lastEventId, taken]).toEqual(['2', ['first', 'second']]);
   });
 
-  // Rule resumption-10.
+  // Rule resumption-1.
   test('not before the client takes the last message of a batch', async () => {
     const { stream, event, behindAfter, taken } = await opened();
     const goOn = behindAfter(2);
@@ -128,7 +128,7 @@ describe('an event is acknowledged', () => {
     expect([stream.lastEventId, taken]).toEqual(['2', ['first', 'second', 'third', 'fourth']]);
   });
 
-  // Rule resumption-10.
+  // Rule resumption-1.
   test('never, if the stream is closed before its message is taken', async () => {
     const { stream, event, behindAfter, taken } = await opened();
     const goOn = behindAfter(0);
@@ -138,7 +138,7 @@ describe('an event is acknowledged', () => {
     expect([stream.lastEventId, taken]).toEqual(['1', ['first']]);
   });
 
-  // Rule resumption-10.
+  // Rule resumption-1.
   test.each([
     ['an empty batch', []],
     ['no data', null],
