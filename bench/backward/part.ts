@@ -10,14 +10,16 @@ import { median, percentile } from '../report/statistics.ts';
 import type { OfficialOptions } from '../sizes.ts';
 
 const SERVER = new URL('./server-process.ts', import.meta.url);
-const WAYS = ['gateway', 'shim'] as const;
+const BARE = new URL('./bare-bridge-process.ts', import.meta.url);
+const WAYS = ['gateway', 'shim', 'bare'] as const;
 type WayName = (typeof WAYS)[number];
 
 interface Row {
   readonly medianMs: number;
   readonly p99Ms: number;
-  /** Of the server, and of the gateway if there is one. */
-  readonly cpuMs: number;
+  readonly serverCpuMs: number;
+  /** Of the process between client and server; `null` if there is none. */
+  readonly betweenCpuMs: number | null;
 }
 
 type BackwardResult = Readonly<Record<WayName, Row>> & { readonly samples: number };
@@ -26,17 +28,19 @@ export const backward = part({
   name: 'backward',
   estimateMs: ({ official: { warmUp, samples } }) => 3_000 + 30 * (warmUp + samples),
   measure: ({ folder, options, done }) => measureBackward(folder, options.official, done),
-  section: ({ samples, gateway, shim }) => ({
+  section: ({ samples, gateway, shim, bare }) => ({
     title: `A question of a modern server to a legacy client: the official client and server, ${samples} of each, in turns`,
     notes: [
       'The tool asks by its result. `shim`: the official server keeps a session for the client, and asks in place of the tool.',
+      '`bare`: the least that a bridge of the same parts (node:http, undici) can do, without any check. It sends two requests to the server, too.',
     ],
     tables: [
       {
         rows: [
-          ['', 'median ms', 'p99 ms', 'ms of processor, server and gateway'],
-          ['through the gateway', ...cells(gateway)],
-          ['shim, direct', ...cells(shim)],
+          ['', 'median ms', 'x shim', 'p99 ms', 'CPU ms of the server', 'CPU ms in between'],
+          ['through the gateway', ...cells(gateway, shim)],
+          ['through a bare bridge', ...cells(bare, shim)],
+          ['shim, direct', ...cells(shim, shim)],
         ],
       },
     ],
@@ -51,64 +55,94 @@ export const backward = part({
   ],
 });
 
-const cells = ({ medianMs, p99Ms, cpuMs }: Row) => [
+const cells = ({ medianMs, p99Ms, serverCpuMs, betweenCpuMs }: Row, shim: Row) => [
   medianMs.toFixed(2),
+  (medianMs / shim.medianMs).toFixed(2),
   p99Ms.toFixed(2),
-  cpuMs.toFixed(2),
+  serverCpuMs.toFixed(2),
+  betweenCpuMs === null ? '' : betweenCpuMs.toFixed(2),
 ];
+
+/** A way to ask, with the processes that serve it. */
+interface Way {
+  readonly client: Client;
+  readonly server: Child;
+  readonly between: Child | null;
+  readonly times: number[];
+}
 
 async function measureBackward(
   folder: string,
   { warmUp, samples }: OfficialOptions,
   done: (share: number) => void,
 ): Promise<BackwardResult> {
-  // One for each way, so that each has its own processor time.
-  const [behind, shim] = [Child.node('the server', SERVER, []), Child.node('the shim', SERVER, [])];
+  const started: Child[] = [];
+  const start = (name: string, script: URL, args: readonly string[] = []) => {
+    const child = Child.node(name, script, args);
+    started.push(child);
+    return child;
+  };
+  /** One for each way, so that each has its own processor time. */
+  const startServer = async () => {
+    const server = start('the server', SERVER);
+    return { server, origin: `http://127.0.0.1:${await server.port()}` };
+  };
   try {
-    const upstreamUrl = `http://127.0.0.1:${await behind.port()}/modern`;
+    const [behindGateway, behindBare, shim] = [
+      await startServer(),
+      await startServer(),
+      await startServer(),
+    ];
+    const upstreamUrl = `${behindGateway.origin}/modern`;
     const gateway = await startGateway({ upstreamUrl, folder, transport: 'auto' });
-    try {
-      const ways: Record<WayName, { client: Client; times: number[]; children: Child[] }> = {
-        gateway: {
-          client: await connect(`${gateway.origin}/mcp`),
-          times: [],
-          children: [gateway.child, behind],
-        },
-        shim: {
-          client: await connect(`http://127.0.0.1:${await shim.port()}/legacy`),
-          times: [],
-          children: [shim],
-        },
-      };
-      const ask = async (turns: number) => {
-        for (let taken = 0; taken < turns; taken += 1) {
-          for (const way of rotated(WAYS, taken)) {
-            ways[way].times.push(await asked(ways[way].client));
-          }
-          done((taken + 1) / turns);
+    started.push(gateway.child);
+    const bare = start('the bare bridge', BARE, [`${behindBare.origin}/modern`]);
+    const bareUrl = `http://127.0.0.1:${await bare.port()}/mcp`;
+    const way = async (url: string, server: Child, between: Child | null): Promise<Way> => {
+      return { client: await connect(url), server, between, times: [] };
+    };
+    const ways: Record<WayName, Way> = {
+      gateway: await way(`${gateway.origin}/mcp`, behindGateway.server, gateway.child),
+      shim: await way(`${shim.origin}/legacy`, shim.server, null),
+      bare: await way(bareUrl, behindBare.server, bare),
+    };
+    const ask = async (turns: number) => {
+      for (let taken = 0; taken < turns; taken += 1) {
+        for (const name of rotated(WAYS, taken)) {
+          ways[name].times.push(await asked(ways[name].client));
         }
+        done((taken + 1) / turns);
+      }
+    };
+    await ask(warmUp);
+    const before = timesOf(ways);
+    await ask(samples);
+    const after = timesOf(ways);
+    const row = (name: WayName): Row => {
+      const times = ways[name].times.slice(warmUp);
+      const [from, to] = [before[name], after[name]];
+      return {
+        medianMs: median(times),
+        p99Ms: percentile(times, 0.99),
+        serverCpuMs: (to.server - from.server) / samples,
+        betweenCpuMs: ways[name].between === null ? null : (to.between - from.between) / samples,
       };
-      await ask(warmUp);
-      const before = { gateway: cpuOf(ways.gateway.children), shim: cpuOf(ways.shim.children) };
-      await ask(samples);
-      const row = (name: WayName): Row => {
-        const times = ways[name].times.slice(warmUp);
-        const cpuMs = (cpuOf(ways[name].children) - before[name]) / samples;
-        return { medianMs: median(times), p99Ms: percentile(times, 0.99), cpuMs };
-      };
-      const rows = { gateway: row('gateway'), shim: row('shim') };
-      await Promise.all(WAYS.map((way) => ways[way].client.close()));
-      return { samples, ...rows };
-    } finally {
-      await gateway.child.stop();
-    }
+    };
+    const rows = { gateway: row('gateway'), shim: row('shim'), bare: row('bare') };
+    await Promise.all(WAYS.map((name) => ways[name].client.close()));
+    return { samples, ...rows };
   } finally {
-    await Promise.all([behind.stop(), shim.stop()]);
+    await Promise.all(started.map((child) => child.stop()));
   }
 }
 
-function cpuOf(children: readonly Child[]): number {
-  return children.reduce((sum, { pid }) => sum + (cpuTimeMs(pid) ?? NaN), 0);
+/** The processor times so far, in ms. */
+function timesOf(ways: Record<WayName, Way>) {
+  const of = ({ server, between }: Way) => ({
+    server: cpuTimeMs(server.pid) ?? NaN,
+    between: between === null ? 0 : (cpuTimeMs(between.pid) ?? NaN),
+  });
+  return { gateway: of(ways.gateway), shim: of(ways.shim), bare: of(ways.bare) };
 }
 
 async function connect(url: string): Promise<Client> {

@@ -149,7 +149,7 @@ export function createLegacyFace(
   const isOwn: LegacyFace['isOwn'] = (request) => {
     const sealed = request.headers[SESSION_HEADER];
     if (typeof sealed !== 'string') return false;
-    return ids.open(sealed, knownCaller(request, route, shared)) !== null;
+    return ids.open(request.raw, sealed, knownCaller(request, route, shared)) !== null;
   };
   const post: PassThrough = async (request, reply) => {
     // The edge has read it before: it is JSON.
@@ -239,16 +239,17 @@ function createServing(
   const { id } = route.config;
   const server = route.server.channels;
   return async (
-    { headers }: IncomingMessage,
+    raw: IncomingMessage,
     response: StreamResponse,
     asked: 'GET' | 'DELETE' | { readonly json: string; readonly value: JsonValue },
     caller: Caller,
   ): Promise<void> => {
+    const { headers } = raw;
     const sealed = headers[SESSION_HEADER];
     if (typeof sealed !== 'string') {
       return refuse(response, 400, 'Mcp-Session-Id is missing: a session begins with initialize');
     }
-    const session = ids.open(sealed, caller);
+    const session = ids.open(raw, sealed, caller);
     // Another principal learns nothing of it.
     if (session === null) return refuse(response, 404, NO_SESSION);
     const [verb, posted] = typeof asked === 'string' ? [asked, null] : (['POST', asked] as const);
@@ -321,10 +322,14 @@ const sessionId = z.strictObject({
   }),
 });
 
+type SessionId = z.infer<typeof sessionId>;
+
 /** Seals the ids of sessions for the principals whose they are, with the process that has them. */
 function sessionIds(route: Route, { config, sealKeys, replica }: PublicServices) {
   const { audience } = config.seal;
   const seal = new SessionSeal({ keys: sealKeys, audience, route: route.config.id });
+  /** A request is looked at before it is served. */
+  const opened = new WeakMap<IncomingMessage, SessionId | null>();
   // Without an identity source, credentials only tell callers apart, and a client can renew them.
   const nameOf = ({ principal }: Caller) =>
     config.identity.source === 'none' ? '' : (principal ?? '');
@@ -334,9 +339,13 @@ function sessionIds(route: Route, { config, sealKeys, replica }: PublicServices)
       return seal.seal('own-id', JSON.stringify({ key, owner, initialize }), nameOf(caller)) ?? '';
     },
     /** @returns `null` if it was not sealed for this caller */
-    open: (sealed: string, caller: Caller): z.infer<typeof sessionId> | null => {
+    open: (request: IncomingMessage, sealed: string, caller: Caller): SessionId | null => {
+      const known = opened.get(request);
+      if (known !== undefined) return known;
       const plain = seal.open('own-id', sealed, nameOf(caller));
-      return plain === null ? null : (sessionId.safeParse(parseJson(plain)).data ?? null);
+      const id = plain === null ? null : (sessionId.safeParse(parseJson(plain)).data ?? null);
+      opened.set(request, id);
+      return id;
     },
   };
 }

@@ -7,6 +7,7 @@ import type { StreamResponse } from './event-stream.ts';
 export class HttpResponse implements StreamResponse {
   readonly #response: ServerResponse;
   readonly #challenge: (status: number, challenge: string) => string;
+  #hasWritten = false;
 
   /** @param challenge rewrites what the server challenges the client with */
   constructor(response: ServerResponse, challenge: (status: number, challenge: string) => string) {
@@ -25,14 +26,20 @@ export class HttpResponse implements StreamResponse {
       ...others,
       ...(challenge !== undefined && { 'www-authenticate': this.#challenge(status, challenge) }),
     });
-    if (headers['content-type'] === 'text/event-stream') this.#response.flushHeaders();
+    if (headers['content-type'] !== 'text/event-stream') return;
+    // A message that is written by then goes out with the head.
+    process.nextTick(() => {
+      if (!this.#hasWritten) this.#response.flushHeaders();
+    });
   }
 
   write(text: string): boolean {
+    this.#hasWritten = true;
     return this.#response.write(text) || this.#response.writableLength <= MAX_BUFFERED_BYTES;
   }
 
   end(text?: string): void {
+    this.#hasWritten = true;
     if (text === undefined) return void this.#response.end();
     if (this.#response.statusCode >= 400) noteRefusal(this.#response, problemOf(text));
     this.#response.end(text);

@@ -96,6 +96,8 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   #body: Body | null = null;
   readonly #held: HeldBytes;
   #timer: Timer | null = null;
+  /** When the timer ends, in ms of the monotonic clock. */
+  #timeoutEndsMs = 0;
   #group: ConnectionGroup | null = null;
   /** A part of the request was written, so that the server may have acted on it. */
   #written = false;
@@ -166,9 +168,9 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   /** The same, if the response does not end within `afterMs`. */
   endWithin(afterMs: number): void {
-    if (this.#reader !== null && this.#timer === null) {
-      this.#setTimeout(afterMs, () => this.end());
-    }
+    const endsMs = this.#client.clock.elapsed() + afterMs;
+    if (this.#reader === null || (this.#timer !== null && this.#timeoutEndsMs <= endsMs)) return;
+    this.#setTimeout(afterMs, () => this.end());
   }
 
   /** Closes the connection, and tells the reader why. */
@@ -329,6 +331,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   #setTimeout(afterMs: number, callback: () => void): void {
     this.#clearTimeout();
+    this.#timeoutEndsMs = this.#client.clock.elapsed() + afterMs;
     this.#timer = this.#client.clock.setTimer(afterMs, callback);
   }
 

@@ -14,6 +14,8 @@ import type { ResponseReader } from '../http/http-exchange.ts';
 import type { BodyForm, ResponseHead } from '../http/http-request.ts';
 import { modernPost } from './request-headers.ts';
 
+/** How long a server can take to end a stream after its reply, in ms: then the connection serves other requests. */
+const LINGER_MS = 1_000;
 /** Each response is one of its own, so that one id is as good as another. */
 const ID = 1;
 
@@ -42,7 +44,7 @@ export class ModernHttp implements ModernServer {
         else listener.replied({ error: rpcError });
       },
     };
-    const reader = new ReplyReader(method, told, () => exchange.end());
+    const reader = new ReplyReader(method, told, () => exchange.endWithin(LINGER_MS));
     const exchange = this.#http.send(
       {
         ...modernPost({ id: ID, method, params }, headers),
@@ -98,6 +100,7 @@ class ReplyReader implements ResponseReader {
   }
 
   end(): void {
+    if (this.#isOver) return;
     const problem = `the response to ${this.#method} ended without a reply`;
     this.failed(new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: true }));
   }

@@ -173,6 +173,21 @@ test('progress and log messages come before the result of their call', async () 
   await vi.waitFor(() => expect(logged).toEqual(['almost done']));
 });
 
+test('a connection whose response was a stream of events carries the next request', async () => {
+  const { server, client } = await clientOf();
+  const withProgress = async () => {
+    const steps: number[] = [];
+    await client.callTool({ name: 'steps' }, undefined, {
+      onprogress: ({ progress }) => steps.push(progress),
+    });
+    expect(steps).toEqual([1, 2]);
+  };
+  await withProgress();
+  const before = server.connections;
+  for (let times = 0; times < 5; times += 1) await withProgress();
+  expect(server.connections).toBe(before);
+});
+
 // Rule back-9: Changes and subscriptions are served by one listen request. If it ends, it is sent again, after a
 // pause that grows.
 test('changes of lists and of subscribed resources reach the client', async () => {
