@@ -1,5 +1,6 @@
 /** The client's side of a call: waiters come, wait, get notifications, and get their reply. */
 import { CALL_CANCELLED, TOO_MANY_RETRIES } from '../../model/failures.ts';
+import { maxStateOnlyOf } from '../../model/known-clients.ts';
 import { illFormedAnswer } from '../../model/question-failures.ts';
 import type { CallReply, EdgeRequest, Waiter, WaitingTask } from '../../model/request.ts';
 import { answersDigest } from '../../seal/digests.ts';
@@ -119,7 +120,8 @@ function openRound(state: CallState): number {
 
 /** Has the client retry, if one more call may be parked, and a task if that is of use. */
 export function endHold(call: CallData): void {
-  const mayPark = call.services.registry.hasRoomToPark(call) && !isUpToDate(call);
+  const hasRoom = call.services.registry.hasRoomToPark(call);
+  const mayPark = hasRoom && !isUpToDate(call) && !isToldTooOften(call);
   call.dispatch({ type: 'holdOver', mayPark });
 }
 
@@ -130,6 +132,20 @@ function isUpToDate(call: CallData): boolean {
       inputResponses === null && task?.credentialsKey === caller.credentialsKey,
   );
   return isWaiting && call.lastContinuation === JSON.stringify(continuationOf(call, []));
+}
+
+/**
+ * Tells whether a client would be told to retry more often than it stands: one that waits beside a task, whose rounds without a
+ * question have no limit. Two retries that come together do so, if only one of them becomes the task.
+ */
+function isToldTooOften({ task, state, waiters }: CallData): boolean {
+  const rounds = 'stateOnly' in state ? state.stateOnly : 0;
+  return (
+    task !== null &&
+    waiters.all.some(
+      ({ request }) => request.task === undefined && rounds >= maxStateOnlyOf(request.clientInfo),
+    )
+  );
 }
 
 /** Tells a client that knows tasks to retry: its call becomes a task then. While the stream is broken, that stays due. */

@@ -1,6 +1,7 @@
 /** Calls for which a task waits: how long they live, and what a process that stops owes them. */
 import { expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
+import { MAX_STATE_ONLY } from '../../../src/model/known-clients.ts';
 import type { CallReply, EdgeRequest } from '../../../src/model/request.ts';
 import type { JsonObject } from '../../../src/protocol/json.ts';
 import {
@@ -145,4 +146,32 @@ test('a process that stops keeps the call of a task that ends with it', async ()
   expect(calls.callsOnlyHere).toBe(0);
   await retryOfTask(testbed, asked, {}, clock.now() + DAY_MS);
   expect(calls.callsOnlyHere).toBe(1);
+});
+
+// Rule time-and-room-3.
+test('a client that retries beside the task of its call is told to retry no more often than any other', async () => {
+  const testbed = await askedCall();
+  const { calls, clock, server, asked } = testbed;
+  const endsAtMs = clock.now() + DAY_MS;
+  const retries = (reply: CallReply, inputResponses: JsonObject | null) => [
+    retryOfTask(testbed, reply, inputResponses, endsAtMs),
+    calls.serve(
+      { ...FIRST, inputResponses, requestState: requestStateOf(reply) },
+      waitingClient().waiter,
+    ),
+  ];
+  let waiting = retries(asked, ANSWER);
+  for (let round = 1; round <= MAX_STATE_ONLY; round += 1) {
+    await settled();
+    clock.advance(60_000);
+    const [task, client] = await Promise.all(waiting);
+    const told = { result: { resultType: 'input_required', inputRequests: {} } };
+    expect([task, client]).toMatchObject([told, told]);
+    waiting = retries(client!, null);
+  }
+  await settled();
+  clock.advance(60_000);
+  await settled();
+  server.replies();
+  expect(await waiting[1]).toMatchObject({ result: { resultType: 'complete' } });
 });
