@@ -11,6 +11,14 @@ import { TRANSITIONS } from '../src/calls/machine/table.ts';
 
 type Row = (typeof TRANSITIONS)[number];
 
+/** The exchange with the server goes on. */
+const OPEN: readonly StateName[] = [
+  'running',
+  'batching',
+  'answering',
+  'parked',
+  'runningDetached',
+];
 const ROUGH: ReadonlySet<StateName> = new Set(['cancelling']);
 
 /** The document, before it is formatted. */
@@ -21,17 +29,11 @@ export function parkedCallDocument(): string {
 
 <!-- Made from src/calls/machine by scripts/parked-call-document.ts; "npx vitest run test/unit/docs --update" writes it. -->
 
-A legacy server asks in the middle of a call and keeps a stream open for the answer. The client gets the question as
-the result of its request, and sends the answer in another request. In between the call is **parked**. It is
-at any time in one of the states below, and only the rows of one table move it. The table is pure: it knows no
-network and no clock. What it decides is carried out by src/calls/call, and each of its laws is tested over
-thousands of random histories; [architecture.md](architecture.md) names them.
-
-At log level \`trace\` each step is a line, \`call.moved\`, with the rule that made it.
+A call is in one of the states below, and only the rows of one pure table move it.
+[architecture.md](architecture.md#the-life-of-a-parked-call) names the files and the laws. At log level \`trace\` each step is a
+line, \`call.moved\`, with the rule that made it.
 
 ## When all goes well
-
-A call runs, batches questions, is parked, sends the answers, and runs on, in as many rounds as the server needs.
 
 ${diagram(
   edges.filter((edge) => !isRough(edge)),
@@ -39,8 +41,6 @@ ${diagram(
 )}
 
 ## When it does not
-
-Clients go away, time limits pass, and processes stop.
 
 ${diagram(edges.filter(isRough), false)}
 
@@ -56,10 +56,7 @@ ${table(
 )}
 
 In the first five states the exchange with the server goes on, and the state also says whether its stream is \`open\` or
-\`broken\`. A broken stream is resumed. Retries that come meanwhile wait for it, and \`calls.maxHold\` does not count.
-
-Of several limits the first that is over counts. \`calls.maxHold\` and the moment for questions end the state and not
-the call.
+\`broken\`. A broken stream is resumed: retries wait for it, and \`calls.maxHold\` does not count.
 
 ## Events
 
@@ -70,15 +67,15 @@ ${table(
 
 ## Rules
 
-The first row that fits counts. An event that no row mentions for a state changes nothing.
+The first row that fits counts. An event that no row mentions for a state changes nothing. _Open_: the first five states.
 
 ${table(
   ['Rule', 'From', 'On', 'To', 'Why'],
   TRANSITIONS.map((row) => [
     row.rule,
-    row.from.map(code).join(' '),
+    statesOf(row.from),
     code(row.on),
-    stays(row) ? 'stays' : row.to.map(code).join(' '),
+    stays(row) ? 'stays' : statesOf(row.to),
     row.why,
   ]),
 )}
@@ -109,6 +106,13 @@ function edgesOf(rows: readonly Row[]): Edge[] {
 /** Rows that lead from several states to the same ones leave each where it is. */
 function stays({ from, to }: Row): boolean {
   return from.length === to.length && from.every((state) => to.includes(state));
+}
+
+/** Names the states in which the exchange goes on together, if they are all there. */
+function statesOf(states: readonly StateName[]): string {
+  if (!OPEN.every((state) => states.includes(state))) return states.map(code).join(' ');
+  const others = states.filter((state) => !OPEN.includes(state));
+  return ['_open_', ...others.map(code)].join(' ');
 }
 
 function diagram(edges: readonly Edge[], isWhole: boolean): string {

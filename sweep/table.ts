@@ -52,17 +52,26 @@ function row(result: Result): readonly string[] {
       .filter(({ count }) => count > 0)
       .map(listCell)
       .join(', ') || 'none',
-    calls
-      .map(
-        ({ tool, verdict }) =>
-          `\`${tool}\`: ${verdict === 'different' ? '**different**' : verdict}`,
-      )
-      .join(', '),
+    callsCell(calls),
     questions.same
       ? `${questions.through}${server.rootsAtStart ? ' (without roots)' : ''}`
       : `**${questions.through} of ${questions.direct}**`,
     cell(remarks),
   ];
+}
+
+/** The calls with the same result, and then those with another verdict, which is named once. */
+function callsCell(calls: Comparison['calls']): string {
+  const withVerdict = (wanted: string) =>
+    calls.filter(({ verdict }) => verdict === wanted).map(({ tool }) => `\`${tool}\``);
+  const group = (name: string, tools: readonly string[]) =>
+    tools.length > 0 ? [`${name}: ${tools.join(', ')}`] : [];
+  const same = withVerdict('same result');
+  return [
+    ...(same.length > 0 ? [same.join(', ')] : []),
+    ...group('same error', withVerdict('same error')),
+    ...group('**different**', withVerdict('different')),
+  ].join('; ');
 }
 
 function listCell({ name, count, missing, changed }: Comparison['lists'][number]): string {
