@@ -35,5 +35,5 @@ function homesSharedBy({ relay, redis }: Config, workers: number) {
 /** Logs what becomes of tasks where replicas, or the processes of one gateway, share no store. */
 function logTasks({ routes, relay, redis }: Config, log: Log): void {
   if (redis !== null || !routes.some(({ tasks }) => promotesAny(tasks))) return;
-  log.event(relay === null ? 'tasks.in_memory' : 'tasks.native_only', {});
+  log.event(relay === null ? 'tasks.in_memory' : 'tasks.legacy_only', {});
 }

@@ -263,12 +263,10 @@ async function openDirectory(
   fleetClock?.onSkew((aheadMs) => {
     log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
   });
-  directory.onChange((up) => up && log.event('directory.up', {}));
-  directory.outage.onCause((problem) => log.event('directory.down', { problem }));
+  directory.onChange((up) => up && log.event('redis.up', {}));
+  directory.outage.onCause((problem) => log.event('redis.down', { problem }));
   const { startWaitMs } = redis;
-  const waiting = clock.setTimer(SILENT_WAIT_MS, () =>
-    log.event('directory.waiting', { startWaitMs }),
-  );
+  const waiting = clock.setTimer(SILENT_WAIT_MS, () => log.event('redis.waiting', { startWaitMs }));
   try {
     await directory.start(startWaitMs);
     return directory;

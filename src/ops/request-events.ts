@@ -41,7 +41,7 @@ export const REQUEST_EVENTS = {
   'tasks.in_memory': info(
     'long calls become tasks for clients that support tasks. Tasks are kept in memory and end with the gateway. Configure redis to keep them, or set tasks.promote: never',
   ),
-  'tasks.native_only': info(
+  'tasks.legacy_only': info(
     'replicas share no store: only calls that the server itself runs as tasks become tasks for clients. A task ends with its replica. Configure redis to offer more',
   ),
   'tasks.address_too_long': warn<OfRoute & { address: string }>(
@@ -70,11 +70,11 @@ export const REQUEST_EVENTS = {
   'clock.refused': warn<OfCall & { of: ClockRefusal; replica: string; aheadSeconds: number }>(
     'the clocks of this replica and another differ by more than a minute, so this replica refuses the requestState of the other: synchronize the clocks',
   ),
-  'directory.waiting': warn<{ startWaitMs: number }>(
+  'redis.waiting': warn<{ startWaitMs: number }>(
     'Redis does not respond: the gateway waits for it up to redis.startWait, then exits',
   ),
-  'directory.up': info('Redis responds'),
-  'directory.down': warn<{ problem: string }>(
+  'redis.up': info('Redis responds'),
+  'redis.down': warn<{ problem: string }>(
     'Redis does not respond, or refuses writes; calls of lost replicas cannot be resumed until it accepts them',
   ),
   'passthrough.session_refused': warn<OfRoute>(

@@ -53,9 +53,9 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
     const [one, other] = await replicas(await legacyServer({ tools }), 2, options(redis.url));
     const asked = await callTool(one.url, 'greet');
     await redis.kill();
-    await Promise.all([one.saw('directory.down'), other.saw('directory.down')]);
+    await Promise.all([one.saw('redis.down'), other.saw('redis.down')]);
     await redis.restart();
-    await Promise.all([one.saw('directory.up', 2), other.saw('directory.up', 2)]);
+    await Promise.all([one.saw('redis.up', 2), other.saw('redis.up', 2)]);
     // The mailbox has connections of its own, which may be back a moment later: until then the answer
     // says that the retry may be repeated.
     const answers = answersOf(asked, 'Ada');

@@ -149,7 +149,7 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
     expect(reasonOf(refused)).toBe('coordination_unavailable');
     way.watch(() => {});
     way.mend();
-    await claimer.saw('directory.up', 2);
+    await claimer.saw('redis.up', 2);
     await expect.poll(() => store.get(claim)).toBeNull();
     expect(text(await callTool(third.url, 'greet', answers))).toBe('Hello Ada');
     expect(JSON.parse((await store.get(claim)) ?? '{}').fencingToken).toBe(2);

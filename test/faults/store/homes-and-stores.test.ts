@@ -33,11 +33,9 @@ test('a caller of a server over stdio keeps its process when Redis was unreachab
   const [a, b] = await replicas({ url: '' }, 2, { redis: redis.url, route });
   const pid = await call(a, 'pid', of('ada'));
   expect(await call(b, 'pid', of('ada'))).toBe(pid);
-  const isUpAgain = [a, b].map((one) =>
-    one.saw('directory.up', one.named('directory.up').length + 1),
-  );
+  const isUpAgain = [a, b].map((one) => one.saw('redis.up', one.named('redis.up').length + 1));
   redis.pause();
-  await Promise.all([a.saw('directory.down'), b.saw('directory.down')]);
+  await Promise.all([a.saw('redis.down'), b.saw('redis.down')]);
   await sleep(LEASE_MS);
   redis.resume();
   await Promise.all(isUpAgain);

@@ -35,7 +35,7 @@ describe(
       one.cut();
       expect(text(await callTool(one.url, 'greet', answersOf(here, 'Ada')))).toBe('Hello Ada');
       expect(text(await callTool(two.url, 'greet', answersOf(relayed, 'Eve')))).toBe('Hello Eve');
-      await one.gateway.saw('directory.down');
+      await one.gateway.saw('redis.down');
       await one.gateway.kill();
       const zoe = await whileRetryable(() => callTool(two.url, 'greet', answersOf(taken, 'Zoe')));
       expect(text(zoe)).toBe('Hello Zoe');
@@ -61,7 +61,7 @@ describe(
       }
       expect(effects).toEqual(['Ada']);
       one.mend();
-      await one.gateway.saw('directory.up', 2);
+      await one.gateway.saw('redis.up', 2);
       const again = await whileRetryable(() => callTool(one.url, 'greet', answers));
       expect(text(again)).toBe('Hello Ada');
       const different = await whileRetryable(() =>
@@ -85,7 +85,7 @@ describe(
       expect(reasonOf(refused)).toBe('coordination_unavailable');
       expect(refused.response.error.data.retryable).toBe(true);
       two.mend();
-      await two.gateway.saw('directory.up', 2);
+      await two.gateway.saw('redis.up', 2);
       finish();
       const done = await whileRetryable(() => callTool(two.url, 'greet', answers));
       expect(text(done)).toBe('Hello Ada');

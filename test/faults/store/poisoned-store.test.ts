@@ -112,7 +112,7 @@ describe.each(WAYS)('with a relay through %s', (_way, options) => {
         expect(reason).toMatch(/^(?:complete|coordination_unavailable|unknown_task)$/);
       }
       for (const gateway of [one, other]) {
-        expect(gateway.named('directory.down')).toEqual([]);
+        expect(gateway.named('redis.down')).toEqual([]);
         expect(gateway.named('call.claim_failed').map(({ call }) => call)).toContain(ofBob);
       }
       // The keys still hold garbage.

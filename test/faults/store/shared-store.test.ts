@@ -326,7 +326,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       const here = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
       const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
       expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
-      const [closed, refused] = await other.saw('directory.down', 2);
+      const [closed, refused] = await other.saw('redis.down', 2);
       const store = `Redis at redis://127.0.0.1:${redis.port}`;
       expect(closed?.['problem']).toMatch(store);
       expect(refused?.['problem']).toBe(
@@ -359,9 +359,9 @@ describe('with a shared store', { tags: ['redis'] }, () => {
         expect(reasonOf(refused)).toBe('coordination_unavailable');
         expect(refused.response.error.data.retryable).toBe(true);
         expect(effects).toEqual([]);
-        await other.saw('directory.down');
+        await other.saw('redis.down');
         await heal(redis);
-        await other.saw('directory.up', 2);
+        await other.saw('redis.up', 2);
         const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
         expect(text(done)).toBe('Hello Ada');
         expect(effects).toEqual(['Ada']);
@@ -399,7 +399,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
           await callTool(one.url, 'greet'),
         ];
         way.cut();
-        await cutOff.saw('directory.down');
+        await cutOff.saw('redis.down');
         expect(text(await callTool(cutOff.url, 'greet', answersOf(first, 'Ada')))).toBe(
           'Hello Ada',
         );
@@ -410,7 +410,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
           'Hello Eve',
         );
         way.mend();
-        await cutOff.saw('directory.up', 2);
+        await cutOff.saw('redis.up', 2);
         const again = await callTool(cutOff.url, 'greet', answersOf(second, 'Eve'));
         expect(text(again)).toBe('Hello Eve');
         expect(effects).toEqual(['Ada', 'Eve']);

@@ -54,7 +54,7 @@ describe.each([
     const { one, other } = await pair({ tools }, more);
     const { response } = await send(other.url, 'server/discover');
     expect(response.result.capabilities.extensions).toHaveProperty('io.modelcontextprotocol/tasks');
-    expect(one.named('tasks.native_only')).not.toEqual([]);
+    expect(one.named('tasks.legacy_only')).not.toEqual([]);
     const taskId = await taskAt(one);
     expect(taskId.length).toBeLessThanOrEqual(200);
     expect(taskId).not.toMatch(/127\.0\.0\.1|http/);

@@ -38,7 +38,7 @@ test(
     expect(keys.join()).not.toMatch(/Ada|Eve/);
 
     await redis.kill();
-    await one.saw('directory.down');
+    await one.saw('redis.down');
     const reasons: unknown[] = [];
     for (let index = 0; index < 3; index += 1) reasons.push(reasonOf(await call(one.url, 'Bea')));
     expect(reasons).toEqual([undefined, undefined, 'rate_limited']);

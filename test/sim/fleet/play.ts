@@ -215,7 +215,7 @@ class Fleet {
 
   /** Law 6: no process says that there is no store while there is one. */
   #checkStore(): void {
-    const line = this.#simulated.lines.find((one) => one.includes(': directory.down '));
+    const line = this.#simulated.lines.find((one) => one.includes(': redis.down '));
     if (line !== undefined) this.checker.break(6, `the store is there: ${line}`);
   }
 
