@@ -33,8 +33,7 @@ async function open(snapshot = busySnapshot(), options = {}) {
 }
 
 describe('the live page', BROWSER, () => {
-  // Rule live-4: The page at `/` of the admin listener shows what happens now. It needs no other file, updates by
-  // itself, says when it is stale, and reconnects.
+  // Rule live-4: The page at `/` updates by itself, says when it is stale, and reconnects.
   test('follows a real gateway', async () => {
     const gateway = await replica(await legacyServer({ tools: greeter().tools }));
     const { page, errors } = await openPage(browser, `${gateway.adminUrl}/live`);
@@ -71,7 +70,7 @@ describe('the live page', BROWSER, () => {
     expect(await page.getByRole('alert').innerText()).toContain('No reply from worker 2');
   });
 
-  // Rule live-5: Names that others choose are text on the page. Its policy allows no script but its own, and no page shows it in a frame.
+  // Rule live-5: Names of others are text on the page. It runs only its own script, and cannot be framed.
   test('shows hostile names as text, and runs nothing but its own script', async () => {
     const name = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
     const hostile = shownName(name);
@@ -128,7 +127,7 @@ describe('the live page', BROWSER, () => {
     await buttons.waitFor({ state: 'hidden', ...SOON });
   });
 
-  // Rule live-6: It can be used on a phone, in dark mode, with the keyboard alone and with a screen reader.
+  // Rule live-6: The page works on a phone, in dark mode, with the keyboard alone and with a screen reader.
   test.each([320, 390, 768, 1280])('fits on a screen of %i pixels', async (width) => {
     const long = shownName('x'.repeat(500));
     const snapshot = busySnapshot();

@@ -53,8 +53,6 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'tasks-required-task-error': ['sep-2663-server-returns-missing-capability-when-required'],
 };
 
-// Rule promoted-16 (tasks extension): The ten scenarios of the conformance suite for the extension pass in front of a legacy
-// server, but for the one that wants a tool refused to clients without tasks, which the gateway calls for them.
 test.each([
   'tasks-lifecycle',
   'tasks-capability-negotiation',

@@ -251,9 +251,7 @@ const counted = (rounds: readonly number[]) => ({
 });
 
 describe.each(MODERN_CLIENTS)('the client of the $name', ({ name, tags, prepare, call }) => {
-  // Rule drain-16: A call is handed over at most twice, whichever replicas have it: no official client ends a call at the second
-  // round without a question, and the Go SDK does at the third.
-  // Rules drain-1, drain-5, shown-3, shown-7, time-and-room-3, time-and-room-20.
+  // Rules drain-2, drain-1, drain-5, shown-3, shown-7, time-and-room-3.
   test.each([...ROWS, ELEVEN])(
     'gets the rounds it stands from a tool that $that',
     { tags: [...tags, 'long'], timeout: 60_000 },

@@ -27,8 +27,7 @@ const AHEAD_AND_BEHIND = [
 
 describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, () => {
   describe('with a store: a replica', { tags: ['long', 'redis'] }, () => {
-    // Rule store-6: The clock of the store counts where that of a replica differs by more than a second:
-    // nothing is refused for it, and no lease, pointer or relayed retry ends early or late.
+    // Rule store-6: The clock of the store counts. Clocks that differ or are set back end nothing early or late.
     test.each([
       ['ahead, over HTTP,', APART_SECONDS, {}],
       [
@@ -110,8 +109,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
   );
 
   describe.each(AHEAD_AND_BEHIND)('without a store: a replica %s', (_, by) => {
-    // Rule pointer-9: Whether a round has expired is for the replica that holds its call to say, whose timers
-    // no clock touches; another one asks it before it refuses a pointer.
+    // Rule pointer-8.
     test('serves the clients of calls that live elsewhere, and they its own', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -134,10 +132,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
     });
   });
 
-  // Rule pointer-10: No relayed retry goes by a clock. A pointer that is out of its time by the clock of a replica,
-  // and whose owner cannot be asked and may be alive, or that was sealed more than a minute ahead of that clock, is
-  // refused with error -32603, `data.reason` `coordination_unavailable` and `data.retryable`, and has no effect. The
-  // log and a metric name the clocks.
+  // Rule pointer-8.
   test('without a store: a call whose owner is gone waits for a replica with the right time', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -157,7 +152,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
   });
 });
 
-// Rule pointer-9.
+// Rule pointer-8.
 test.each([
   ['forward', 86_400_000],
   ['back', -86_400_000],

@@ -94,7 +94,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
   });
 });
 
-// Rule lost-1.
+// Rule failures-6.
 describe('a crash before the client has a pointer', () => {
   const stage = stageFor({ keepsEvents: true, redis: false });
 

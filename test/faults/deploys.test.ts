@@ -151,8 +151,6 @@ describe.each([
     return { start, fleet: await Promise.all([start(), start(), start()]) };
   }
 
-  // Rule drain-15: What a deploy of three replicas keeps is in docs/operate/deploys.md: it depends on whether the server numbers its
-  // events, and on whether the replicas have Redis.
   test.each([
     ['event ids', { keepsEvents: true }],
     ['no event ids', { keepsEvents: false }],
@@ -169,7 +167,6 @@ describe.each([
     expect(await outcomes(begun, latest, finish)).toEqual(kept);
   });
 
-  // Rule drain-15.
   test.each([
     ['event ids', { keepsEvents: true }],
     ['no event ids', { keepsEvents: false }],

@@ -44,9 +44,8 @@ async function atWork(
 }
 
 describe('a call that another replica can resume', () => {
-  // Rule drain-2 (MRTR, "Server Requirements" 6): A call that another replica can read on is left with its
-  // server: a parked one silently, one at work by telling its client to retry with an empty
-  // `inputRequests`.
+  // Rule drain-2 (MRTR, "Server Requirements" 6): A call that another replica can continue stays with its server. A
+  // waiting client is told to retry, at most twice in a call.
   test('is left to the server while it is parked, and goes on there', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -76,8 +75,7 @@ describe('a call that another replica can resume', () => {
     expect(effects).toEqual(['Ada']);
   });
 
-  // Rule retries-5: A client that holds the pointer of the last round of a call gets the outcome of the call, wherever
-  // another copy of its retry has brought it: one replica told it to retry when it stopped, and another one finished.
+  // Rule retries-2.
   test('and whose retry came twice has one outcome, at whatever replica', async () => {
     const { effects, tools, finish } = slowGreeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -116,9 +114,8 @@ describe('a call that no other process can resume', () => {
     expect(await gone).toBe(0);
   });
 
-  // Rule drain-5: Every other call is cancelled at the server, and a client that waits gets error -32603 with
-  // `data.reason` `draining`; a retry that comes while the replica stops, there or by relay, and one that
-  // comes later elsewhere are told that the call is lost, or replay it where that is allowed.
+  // Rule drain-5: Every other call is cancelled, with -32603 and `data.reason` `draining`. Its later retry is told
+  // that the call is lost.
   test('is cancelled when it cannot, and its client is told why', async () => {
     const { tools } = slowGreeter();
     const legacy = await legacyServer({ tools });
@@ -146,8 +143,8 @@ describe('a call that no other process can resume', () => {
     },
   );
 
+  // Rule drain-12: A drain that ends parked calls logs a warning with their number.
   // Rule drain-5.
-  // Rule drain-12: A drain that ends parked calls is a warning in the log, with their number.
   test('is cancelled while it is parked, and its retry elsewhere is told that it is lost', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -223,9 +220,8 @@ describe('while a replica stops that has ended a parked call', () => {
 describe('with drain.parked a parked call that no other process can resume', () => {
   const keeping = (parked: string) => ({ drain: { delay: '0s', parked, timeout: '2s' } });
 
-  // Rule drain-4: With `drain.parked` (default 0s) parked calls that no other process can resume are kept
-  // for at most that long, and their retries are served. Calls that another process can resume are not
-  // waited for.
+  // Rule drain-4: Parked calls and tasks that no other process can resume are kept for `drain.parked` (0 s by
+  // default), and their retries are served.
   test('is kept, and its retry is served wherever it lands', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -284,7 +280,7 @@ test(
   },
 );
 
-// Rule settled-3: With a shared store such an outcome outlives its owner.
+// Rule store-3.
 test(
   'a call that the server ended by itself while nobody waited leaves its outcome for other replicas',
   { tags: ['redis'] },
@@ -348,10 +344,10 @@ test.each(['*/*', 'text/event-stream'])(
   },
 );
 
-// Rule drain-1: New calls are refused with error -32603, `data.reason` `stopping`, and readiness is
-// withdrawn; calls in flight are finished within `drain.timeout`.
-// Rule drain-10: From the signal on, each response has its connection closed, so that clients connect to another
-// process. `data.retryAfterMs` of the error, and `Retry-After` of `/readyz`, say when to try again.
+// Rule drain-1: New calls get -32603 with `data.reason` `stopping`, and readiness ends. Running requests finish
+// within `drain.timeout`.
+// Rule drain-10: Each response closes its connection. `data.retryAfterMs`, and `Retry-After` of `/readyz`, say when
+// to retry.
 test('new calls are refused while a replica drains, and readiness says so', async () => {
   const { tools, finish } = slowGreeter();
   const legacy = await legacyServer({ tools });
@@ -375,8 +371,7 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   await gone;
 });
 
-// Rule drain-11: A new request of a legacy client gets 503 with `Retry-After` then. A message that continues an
-// earlier request of that client, such as an answer or a notification, is passed through.
+// Rule drain-11: A new request of a legacy client gets 503 with `Retry-After`. Its answers and notifications pass.
 test('a legacy client is told to retry later, and finishes what it has begun', async () => {
   const { tools } = greeter();
   const legacy = await legacyServer({ tools });
@@ -405,7 +400,6 @@ test('a legacy client is told to retry later, and finishes what it has begun', a
   expect(await gone).toBe(0);
 });
 
-// Rule drain-13: No connection to the admin listener keeps a process from ending.
 test.each([1, 2])(
   'a connection to the admin listener without a whole request does not hold up the end (%i worker(s))',
   async (workers) => {
@@ -445,8 +439,7 @@ async function legacyClient(url: string) {
   return { client, post };
 }
 
-// Rule drain-6: Replicas that are restarted one after the other, in front of a server that keeps its events,
-// fail no call.
+// Rule drain-6: A rolling restart in front of a server that keeps its events fails no call.
 test(
   'two replicas that are restarted one after the other under load fail no call',
   { tags: ['long'], timeout: 60_000 },

@@ -19,10 +19,9 @@ import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 describe('a call that takes longer than a connection may be held', () => {
   const route = { calls: { maxHold: '1s' } };
 
-  // Rule time-and-room-3 (MRTR, "Server Requirements" 6; "Client Requirements" 1): With `calls.maxHold` a
-  // client waits no longer than that for one response: it gets an `InputRequiredResult` with a pointer and an
-  // empty `inputRequests`, and its next request attaches to the call again. There are at most two of these in a
-  // call, at all replicas together, since the Go SDK ends a call at the third: then the client waits to the end.
+  // Rule time-and-room-3 (MRTR, "Server Requirements" 6; "Client Requirements" 1): With `calls.maxHold`, a client
+  // that waits longer gets a pointer and empty `inputRequests`: at most twice in a call, and never if it is known to
+  // fail then.
   test('gets state alone, and the next request attaches to it again', async () => {
     const finishing = Promise.withResolvers<void>();
     let calls = 0;
@@ -66,9 +65,8 @@ describe('a call that takes longer than a connection may be held', () => {
 describe('a parked call that is released', () => {
   const route = { parking: { release: 'when-resumable' } };
 
-  // Rule time-and-room-8: With `parking.release` `when-resumable` a parked call whose server keeps its events is
-  // released at once: it holds no connection here, and only a small record, and its session stays with the
-  // server. It is resumed when its answer comes, at any replica. Others stay.
+  // Rule time-and-room-8: With `parking.release: when-resumable`, a parked call whose server keeps its events holds
+  // no connection. Any replica resumes it with its answer.
   test('holds nothing here, and is resumed when its answer comes, on any replica', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -91,8 +89,7 @@ describe('a parked call that is released', () => {
     expect(effects).toEqual(['Ada', 'Eve']);
   });
 
-  // Rule time-and-room-15: Without Redis, the process that released a call resumes it as long as that process lives,
-  // wherever the retry comes. So retries at several replicas at once are answered upstream once.
+  // Rule time-and-room-15: Without Redis, the process that released a call resumes it.
   test('is resumed once by the replica that released it, if its retry comes to two others at once', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });

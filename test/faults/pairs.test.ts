@@ -306,10 +306,8 @@ async function actedAll(acts: readonly string[] | null, count: number): Promise<
   while ((acts?.length ?? 0) < count) await pause(10);
 }
 
-// Rule laws-3: Whatever two of these meet, each call is asked its own questions only, acts at most once, and has an outcome: its
-// own result, or an error that does not say that nothing was done where something was. Others are served after it, and
-// nothing of it stays: a slow reader, a drain, a release, a stream that is resumed, a takeover, a 401, a black hole, a lost
-// standalone stream, a server that broadcasts, a task, and a server over stdio.
+// Rule laws-3: If two faults meet, each call keeps its own questions, acts at most once, and gets its result or an
+// error that says whether it acted.
 test.each(PAIRS)(
   '%s: each of two calls has its own questions, one act, and one true outcome',
   { tags: ['redis', 'long'] },

@@ -20,10 +20,8 @@ import { connectModernClient } from '../fixtures/clients/official-client.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe('an owner that is killed while the call is parked', () => {
-  // Rule reattach-1 (2025-11-25 transports, "Resumability and Redelivery"): Where the server keeps its
-  // events, any replica reads the call on from where its owner stopped (`continuation.reattach`, on by
-  // default), in each round. The call is not made again, and the tool has its effect once, wherever the
-  // owner was killed.
+  // Rule reattach-1 (2025-11-25 transports, "Resumability and Redelivery"): If the server keeps its events, any
+  // replica continues the call (`continuation.reattach`, on by default). The tool acts once.
   test('is replaced, where the server keeps its events: the call is read on', async () => {
     const { tools, effects } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -87,9 +85,8 @@ describe('an owner that is killed while the call is parked', () => {
     expect(effects).toEqual([]);
   });
 
-  // Rule replay-1 (tools, "Tool"): Only `tools/call` is replayed, and only for tools in
-  // `continuation.replay.tools` or, with `continuation.replay.annotated`, for tools that say of themselves
-  // that they are read-only or idempotent.
+  // Rule replay-1 (tools, "Tool"): Only tools in `continuation.replay.tools` are replayed or, with
+  // `continuation.replay.annotated`, those that are read-only or idempotent.
   // Rule replay-3.
   test('leaves a call to be replayed, where the operator allows that for the tool', async () => {
     const started: string[] = [];
@@ -110,9 +107,7 @@ describe('an owner that is killed while the call is parked', () => {
     expect(started).toHaveLength(2);
   });
 
-  // Rule replay-3: Questions that the new call repeats are answered from what was answered before, each
-  // answer once and in its order; a question is the same when all that a client would see of it is the same,
-  // `_meta` aside, but with the schema of one of OpenAI's forms there. One that differs, or comes more often, is asked.
+  // Rule replay-3: Questions that the new call repeats get the earlier answers, in order. Others are asked.
   test('and a question that differs in the replay is asked', async () => {
     let calls = 0;
     const tools: LegacyServerOptions['tools'] = {
@@ -187,8 +182,7 @@ test('fifty parked calls behind a round-robin front all complete, with a replica
   await legacy.isLeft();
 });
 
-// Rule replay-4: A call that was resumed or replayed, and has ended, is not made again at the replica where it ended, and with Redis
-// at no other one.
+// Rule replay-2.
 test('without Redis a call that has ended is not made again where it was replayed', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });

@@ -37,7 +37,7 @@ const CLAUDE: SendOptions = {
 };
 
 describe('a call at replicas that are restarted in turn', { timeout: 60_000 }, () => {
-  // Rule drain-16.
+  // Rule drain-2.
   test('is held to the end of the third drain, and then its client is told that it has ended', async () => {
     const { tools, counts } = worker();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -60,8 +60,7 @@ describe('a call at replicas that are restarted in turn', { timeout: 60_000 }, (
     ]);
   });
 
-  // Rule drain-17: A client that is known to end a call at the first round without a question is given none: its call is finished
-  // within `drain.timeout`, or cancelled, and the client is told.
+  // Rule time-and-room-3.
   test('is finished within drain.timeout for a client that ends the call when it is handed over', async () => {
     const { tools, finish } = worker();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -76,7 +75,7 @@ describe('a call at replicas that are restarted in turn', { timeout: 60_000 }, (
     expect(await gone).toBe(0);
   });
 
-  // Rule drain-17.
+  // Rule time-and-room-3.
   test('is cancelled at the end of drain.timeout for such a client', async () => {
     const { tools } = worker();
     const legacy = await legacyServer({ tools, keepsEvents: true });

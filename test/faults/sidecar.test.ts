@@ -31,8 +31,7 @@ function optionsOfManifest() {
   };
 }
 
-// Rule drain-7: Where each replica has a server of its own (deploy/kubernetes/sidecar.yaml), a replica that is replaced
-// keeps its parked calls for `drain.parked`, and the others relay their retries to it.
+// Rule drain-4.
 test.each([{ keepsEvents: false }, { keepsEvents: true }])(
   'a parked call is answered at the pod that replaces its own, by a server with $keepsEvents',
   async ({ keepsEvents }) => {

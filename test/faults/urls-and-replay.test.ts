@@ -43,7 +43,7 @@ function paying(then: Tool) {
   return { seen, tools: { pay } };
 }
 
-// Rule replay-5.
+// Rule url-errors-1.
 test('a stream that breaks after the call was made again does not lead to a third call', async () => {
   const { seen, tools } = paying(() => new Promise(() => {}));
   const legacy = await legacyServer({ tools });
@@ -58,9 +58,7 @@ test('a stream that breaks after the call was made again does not lead to a thir
   expect(seen.effects).toBe(1);
 });
 
-// Rule replay-5 (2025-11-25 elicitation, "URL Elicitation Required Error"): A call that the server ended with
-// URLs to visit (-32042) is made again by any replica, as that error asks for; what comes after that is
-// replayed only where the operator allows it.
+// Rule url-errors-1.
 test('another replica makes the call again when the owner is gone, but not what comes after', async () => {
   const { seen, tools } = paying(async (call) => `paid by ${await askName(call)}`);
   const legacy = await legacyServer({ tools });
@@ -75,7 +73,7 @@ test('another replica makes the call again when the owner is gone, but not what 
   expect(seen.effects).toBe(1);
 });
 
-// Rule replay-5.
+// Rule url-errors-1.
 test('where the operator allows it, what comes after is replayed, too', async () => {
   const { seen, tools } = paying(async (call) => `paid by ${await askName(call)}`);
   const legacy = await legacyServer({ tools });

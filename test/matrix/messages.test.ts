@@ -123,10 +123,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   // Rule cancellation-1 (streamable-http, "Cancellation"): A client that closes its request cancels it: the server
   // gets `notifications/cancelled`, and 2 s until its stream is cut.
   // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A client
-  // that closes its connection before the response is complete cancels the call. One that closes after it cancels
-  // nothing.
-  // Rule leaving-1 (streamable-http, "Cancellation"): Closing a request that waits cancels the call: the
-  // server gets `notifications/cancelled` with the id of its request, and open questions are closed out.
+  // that closes its connection before the end of the response cancels the call. Closing it later cancels nothing.
   test('a client that leaves cancels the call at the server', async () => {
     const { log } = stage.gateway;
     const ended = log.named('call.ended').length;

@@ -71,7 +71,7 @@ describe.each(NEWEST)(TITLE, (shape) => {
     expect(JSON.parse(textOf(done)).arguments).toEqual({ large });
   });
 
-  // Rules lost-1, resumption-1.
+  // Rules failures-6, resumption-1.
   test('a call whose connections break while it waits goes on where its stream can be resumed, and is lost elsewhere', async () => {
     const { retry } = await parked(stage);
     const { log } = stage.gateway;

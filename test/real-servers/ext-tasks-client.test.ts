@@ -70,9 +70,6 @@ async function settled(session: ReturnType<typeof withTasks>, tool: string, args
 
 const saying = (text: unknown) => ({ content: [{ text }] });
 
-// Rule shared-5: The client of `@modelcontextprotocol/ext-tasks` completes tasks with and without input, over two replicas in
-// turn and after the owner was killed between two polls, in front of server-everything and of a server that knows no
-// tasks.
 describe('the client of the extension, over two replicas', () => {
   test.each([
     ['without input', { topic: 'bridges' }, REPORT],
@@ -147,8 +144,6 @@ async function olderClient(url: URL, onPoll: (polls: number) => Promise<void> | 
 
 const REQUIRED = { task: { preference: 'require' } };
 
-// Rule shared-10: Its older generation, for the tasks of 2025-11-25, polls the tasks of the server itself through any replica,
-// also after one was killed between two polls. On the path of a dialect it polls calls of a server that knows no tasks.
 describe('its older generation, over two replicas', () => {
   test('completes a task of server-everything, although a replica is killed between two polls', async () => {
     const { front, gateways } = await pair(await everything());

@@ -27,8 +27,7 @@ function pour(response: ServerResponse, chunk: string): void {
   write();
 }
 
-// Rule relay-5: A response of something that is not a replica, or one that never ends, is given up within 5 s, and
-// takes little memory.
+// Rule relay-5: Something that is no replica, or sends an unreadable or endless response, is given up within 5 s.
 test.each<[string, Answer]>([
   ['never ends a line', (response) => pour(response, CHUNK)],
   ['says nothing', () => {}],

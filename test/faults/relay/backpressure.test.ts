@@ -22,9 +22,7 @@ const tools: Record<string, Tool> = {
   },
 };
 
-// Rule relay-12: An owner reads no more of a call while 1 MiB waits for the relaying replica, which over HTTP
-// takes no more while its client is behind, for up to 3 s at a time; beyond that, and through Redis, the
-// client gets fewer notifications, as on a shared stream. A queue in Redis holds 10,000 messages and 64 MiB.
+// Rule relay-13.
 test('a client that reads at full speed gets everything over the relay', { timeout: 60_000 }, () =>
   expectEverything(undefined),
 );

@@ -29,9 +29,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
     // Three processes may take long to start on a busy machine.
     { tags, timeout: 90_000 },
     () => {
-      // Rule retries-1 (MRTR, "Client Requirements" 3): A client may come back at once: the call is parked
-      // before the first byte of the question leaves. The retry has an id and a progress token of its own,
-      // and its client is told of the work that follows.
+      // Rule retries-1 (MRTR, "Client Requirements" 3): A client can retry at once. The retry has an id and a
+      // progress token of its own.
       // Rules progress-2, relay-1, relay-13.
       test('reaches the owner, and its progress comes before its response', async () => {
         const tools: LegacyServerOptions['tools'] = {
@@ -74,8 +73,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(await other.recoveries()).toEqual(['relay']);
       });
 
-      // Rule relay-1: A retry that lands elsewhere is served by the owner, with its progress, wherever each
-      // round lands. A client that leaves is told of, and cancels the call there.
+      // Rule relay-1: A retry at another replica is served by the owner, with its progress. A client that leaves
+      // cancels the call there.
       // Rule relay-14.
       test('is refused for good if it becomes longer than its owner reads, and its call goes on', async () => {
         const { tools } = greeter();
@@ -119,8 +118,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         ]);
       });
 
-      // Rule relay-7: The owner repeats every check of the other replica: the retry is refused as
-      // it would be there.
+      // Rule relay-7: The owner repeats every check of the other replica.
       test('is refused as its owner would: with other answers, or for another tool', async () => {
         const { tools, effects } = greeter();
         const legacy = await legacyServer({ tools: { ...tools, other: async () => 'other' } });
@@ -154,9 +152,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
       });
 
-      // Rule relay-9 (streamable-http, "Cancellation"): If a replica that asked is gone, so is its client, and
-      // the owner cancels the call. Over HTTP it is gone 1 s after its connection broke, or when it reads
-      // nothing of the response for 30 s. Through Redis it is gone when it sends nothing for 6 s.
+      // Rule relay-9 (streamable-http, "Cancellation"): If the other replica is gone, the owner cancels the call: 1 s
+      // after its connection broke, or after 6 s of silence through Redis.
       test(
         'and whose replica is killed has its call cancelled by the owner',
         { tags: ['long'] },
@@ -209,12 +206,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule relay-3: An owner that sends nothing for 3 s is not waited for any longer, but counts as alive: as long
-      // as it has its lease in Redis, or for 10 s from the first retry that it did not reply to. Until it counts as
-      // dead, what no other recovery can serve gets error -32603 with `data.reason` `coordination_unavailable` and
-      // `data.retryable`, within 5 s, or 12 s if the owner has the home of the caller, which the retry waits for;
-      // nothing is called lost or replayed. An owner whose port is closed is dead at once, unless it goes on to
-      // renew its lease.
+      // Rule relay-3: If an owner is silent for 3 s and not known to be dead, the retry gets
+      // `coordination_unavailable` and `data.retryable`, within 5 s, or 12 s for a home.
       test('is not lost when the owner stalls for a moment', { tags: ['long'] }, async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
@@ -226,7 +219,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(effects).toEqual(['Ada']);
       });
 
-      // Rules relay-3, relay-10.
+      // Rule relay-3.
       test(
         'is not lost when the owner stalls while it is at work for it',
         { tags: ['long'] },
@@ -249,10 +242,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule relay-2: The owner carries a retry out only if it was sent within the last 2 s, as the times on a
-      // kept connection show, or if the replica that asked confirms, within 2 s of being asked, that its client
-      // still waits. A retry that was given up is void, whenever the owner reads it: no tool acts on it after
-      // its client got a response. No clock of the day is involved.
+      // Rule relay-2: The owner carries out a retry that was sent within the last 2 s, or whose replica confirms
+      // within 2 s that its client waits.
       test('in front of a frozen owner must be repeated, and nothing of it is carried out when the owner runs again', async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
@@ -314,8 +305,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule relay-6: A replica that relays a retry and stops has its client told to retry: with state
-      // alone by the owner, or with `data.reason` `draining` and `data.retryable`. The call goes on.
+      // Rule relay-6: A replica that stops tells the clients of its relayed retries to retry, and the call goes on.
       test('by a replica that stops gets state alone, and goes on elsewhere', async () => {
         const { effects, tools, finish } = slowGreeter();
         const legacy = await legacyServer({ tools });
@@ -363,9 +353,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule relay-4: Results arrive however many come at once, and however large they are: they go in pieces
-      // of 128 Ki characters, each of which counts as a heartbeat, and a heartbeat of an owner counts for all
-      // retries.
+      // Rule limits-14.
       test.each(bursts)(
         'arrives with $count results of $length characters at once',
         { tags: ['long'], timeout: 180_000 },

@@ -18,7 +18,7 @@ const throughRedis = async () => {
   return { redis, relay: false, config: { relay: { via: 'redis' } } };
 };
 
-// Rule relay-12.
+// Rule relay-13.
 test(
   'no replica writes for long to the queue of a dead one',
   { tags: ['long', 'redis'] },

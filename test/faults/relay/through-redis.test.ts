@@ -16,8 +16,8 @@ import { monitored, overseer } from '../../fixtures/redis/redis-topologies.ts';
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 
 describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
-  // Rule relay-13: Where replicas cannot reach each other (`relay.via: redis`) the same messages go through
-  // lists in Redis, in their order, and the lists expire.
+  // Rule relay-13: With `relay.via: redis`, messages go through lists in Redis, which expire, and hold at most 10,000
+  // messages and 64 MiB.
   test('whose owner is frozen is served by the next recovery', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -63,7 +63,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
     expect(text(done)).toBe('Hello Ada');
   });
 
-  // Rule relay-10.
+  // Rule relay-3.
   test(
     'and that the client must repeat, since the store was unavailable, finds its call when it is repeated',
     { tags: ['long'], timeout: 60_000 },

@@ -116,7 +116,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
 });
 
 describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
-  // Rule store-4.
+  // Rule store-1.
   test('is given up when the store is back, so that any replica goes on with the call', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -159,8 +159,7 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
 });
 
 describe('replicas that do not reach each other, but the store', { tags: ['redis'] }, () => {
-  // Rule store-13: A call whose session is the home of its caller is not taken from a replica that has a lease. If that cannot be
-  // reached, the retry gets `coordination_unavailable` and `data.retryable`. A call without a home is resumed elsewhere.
+  // Rule relay-3.
   test(
     'leave a call where its caller has the home, and serve it when they do',
     { tags: ['long'] },
@@ -218,7 +217,7 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
     },
   );
 
-  // Rule store-2.
+  // Rule store-7.
   test(
     'in one direction only: a running call is resumed elsewhere, and its owner does not cancel it',
     { tags: ['long'] },
@@ -241,8 +240,7 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
   );
 });
 
-// Rule store-10: Without a store nobody prevents two replicas from reading one call; the server settles which
-// answer came first, and the tool acts once.
+// Rule store-10: Without a store, two replicas can read one call. The tool acts once.
 test('replicas that do not reach each other and share no store have the effect once', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });

@@ -33,9 +33,8 @@ describe.each(STORES)(
   'while %s fails over',
   { tags: ['long', 'redis'], timeout: 60_000 },
   (_, startStore) => {
-    // Rule store-8 (MRTR, "Server Requirements" 5): While a master of the store crashes and another server
-    // takes its place, calls whose owner lives are served, here and over an HTTP relay, and calls whose owner
-    // dies get their results, or a retryable error and then the result; a tool acts once.
+    // Rule store-8 (MRTR, "Server Requirements" 5): A failover of the store loses no call. A retry gets its result,
+    // or a retryable error first.
     test('calls whose owner lives are served, here and relayed over HTTP, those at work as well', async () => {
       const { effects, tools, finish } = greeters();
       const legacy = await legacyServer({ tools, keepsEvents: true });

@@ -21,8 +21,8 @@ describe(
   'a replica that is cut off from the store',
   { tags: ['long', 'namespaces', 'redis'], timeout: 60_000 },
   () => {
-    // Rule store-7: A replica that is cut off from the store, and goes on, serves the calls that it owns; once it is
-    // back it does not act again on what was resumed meanwhile, and its relayed retries get a retryable error.
+    // Rule store-7: A replica that was frozen, or cut off from the store, does not act again on calls that others
+    // took over.
     test('and owns calls serves them here and over HTTP; its calls are resumed when it dies', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });

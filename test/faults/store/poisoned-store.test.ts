@@ -59,9 +59,7 @@ async function keysOf(redis: Redis, calls: readonly unknown[]): Promise<Set<stri
   return new Set([...found, ...found.map((key) => key.replace(/:lease$/, ':mail')), ...ofCalls]);
 }
 
-// Rule store-12: What somebody else writes into Redis, of any type and into any key, keeps no request waiting and takes nothing from
-// what other keys hold: each request gets its result, or an error that says whether it can be repeated, and the log names
-// the call.
+// Rule store-12: Foreign data in Redis blocks no request. The log names the call that it affects.
 describe.each(WAYS)('with a relay through %s', (_way, options) => {
   test.each(GARBAGE)(
     'every request has an answer in time while all keys hold %s, and all goes on after that',

@@ -55,8 +55,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   );
 
   describe('an owner that is frozen', () => {
-    // Rule store-2: An owner that was frozen, and wakes up to find its call with another replica, leaves it
-    // alone.
+    // Rule store-7.
     test('is replaced, and when it runs again it leaves the call alone', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -74,7 +73,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       expect(effects).toEqual(['Ada']);
     });
 
-    // Rule store-2.
+    // Rule store-7.
     test(
       'does not end a call that is at work elsewhere when it wakes up',
       { tags: ['long'] },
@@ -97,9 +96,8 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     );
   });
 
-  // Rule reattach-7: A server that gives a stream to one reader only (409), while the frozen owner still has
-  // it, makes the retry wait for another try: error -32603 with `data.reason` `coordination_unavailable` and
-  // `data.retryable`. The call is not lost.
+  // Rule reattach-7: If the server refuses a second reader with 409, the retry gets `coordination_unavailable` and
+  // `data.retryable`.
   test(
     'a call whose frozen owner still has the only stream is not lost: it goes on when that is gone',
     { tags: ['long'] },
@@ -121,9 +119,8 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   );
 
   describe('retries that race', () => {
-    // Rule store-1 (MRTR, "Server Requirements" 5): Of several replicas that find a call without its owner,
-    // one takes it up; the others send their retries there. However many identical retries race, they get one
-    // outcome, and of different ones one counts.
+    // Rule store-1 (MRTR, "Server Requirements" 5): Of several replicas, one takes up a call without its owner.
+    // Identical retries get one outcome, and one of different ones counts.
     test('with the same answers get the same outcome, and the server is answered once', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -217,7 +214,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     },
   );
 
-  // Rule store-4: A call whose reattachment failed is free for the next retry.
+  // Rule store-1.
   test(
     'a call whose reattachment fails stays free for the next replica',
     { tags: ['long'] },
@@ -238,7 +235,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     },
   );
 
-  // Rule replay-4.
+  // Rule replay-2.
   test(
     'a call that has ended where it was replayed is not made again at another replica',
     { tags: ['long'] },
@@ -260,8 +257,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   );
 
   describe('an outcome', () => {
-    // Rule store-3: The outcome of a call is there for its identical retry when the owner is gone, encrypted
-    // with a key that only the pointer carries; a retry with other answers is told that the call is lost.
+    // Rule store-3: An outcome outlives its owner, encrypted with a key that only the pointer has.
     test('is there for the same retry when its owner is gone', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools });
@@ -293,7 +289,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     });
   });
 
-  // Rule store-9: All keys in the store expire by themselves.
+  // Rule store-9: All keys in the store expire.
   test('every key in the store expires by itself', async () => {
     const { tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -312,10 +308,8 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   });
 
   describe('a store that fails', () => {
-    // Rule store-5: While the store is unavailable, retries still reach their owners. What needs a claim gets error
-    // -32603 with `data.reason` `coordination_unavailable` and `data.retryable`, has no effect, and is served when
-    // the store is back. A store that was emptied loses no call, and one that somebody else writes to causes that
-    // error and nothing worse.
+    // Rule store-5: While the store is unavailable, owners serve their retries. Others get `coordination_unavailable`
+    // and `data.retryable`.
     test('does not keep a retry from its owner, here or on another replica', async () => {
       const { tools } = greeter();
       const legacy = await legacyServer({ tools });

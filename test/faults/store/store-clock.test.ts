@@ -35,8 +35,7 @@ function retried({ url }: GatewayProcess, asked: Exchanged, name: string): Promi
   );
 }
 
-// Rule store-11: If the clock of Redis is set back, an owner that dies is noticed within the lifetime of a lease nevertheless, and its
-// calls go on elsewhere, whatever their pointers say of the time.
+// Rule store-6.
 test.each([
   ['a minute', 60],
   ['a day', 86_400],
@@ -57,7 +56,7 @@ test.each([
   },
 );
 
-// Rule store-11.
+// Rule store-6.
 test('a call that nobody can continue is lost soon after the clock of Redis was set back', async () => {
   const legacy = await legacyServer({ tools });
   const redis = await redisServer({ hasOwnClock: true });
@@ -68,7 +67,7 @@ test('a call that nobody can continue is lost soon after the clock of Redis was 
   expect(reasonOf(await retried(other, asked, 'Ada'))).toBe('call_lost');
 });
 
-// Rule store-11.
+// Rule store-6.
 test.each([
   ['ahead', 60],
   ['back', -60],

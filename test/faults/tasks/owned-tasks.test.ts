@@ -46,9 +46,8 @@ describe.each([
   ['replicas', {}],
   ['gateways with workers', { config: { workers: 2 } }],
 ] as const)('%s without a shared store', (_, more) => {
-  // Rule owned-1: Replicas with a relay and without Redis offer the extension for tools that the server itself runs as tasks,
-  // and say so at start. The id of a task, of at most 200 characters, names the replica that has it: any other one serves
-  // the task in one hop. The tool acts once.
+  // Rule owned-1: Tasks are offered for tools that the server itself runs as tasks, and any replica serves them in
+  // one hop.
   test('serve a legacy task of the server at any of them', async () => {
     const { tools, effects } = greeter();
     const { one, other } = await pair({ tools }, more);
@@ -66,8 +65,8 @@ describe.each([
   });
 });
 
-// Rule owned-4: An address for which the ids of tasks would be too long is a warning at start (`tasks.address_too_long`). Calls are
-// served without tasks: their clients are told to retry.
+// Rule owned-4: If an address is too long for ids of tasks, `tasks.address_too_long` is logged at the start, and
+// there are no tasks.
 test('an address that is too long for ids is logged, and calls become no tasks', async () => {
   const legacy = await legacyServer({ tasks: TASKS, tools: { greet: async () => 'done' } });
   const advertise = `http://${'long.'.repeat(20)}example.com:8081`;
@@ -105,8 +104,7 @@ test('a task is cancelled at its server through another replica', async () => {
   expect((await untilTask(other.url, taskId, ['cancelled'])).status).toBe('cancelled');
 });
 
-// Rule owned-2: No other call becomes a task there, whatever `tasks.promote` says: its client is told to retry, or asked, as
-// without tasks.
+// Rule owned-1.
 test.each(['slow', 'interactive', 'always'])('%s: a plain call stays a call', async (promote) => {
   const { one } = await pair(
     { tools: { work: async (call) => askName(call) } },
@@ -122,13 +120,13 @@ test.each(['slow', 'interactive', 'always'])('%s: a plain call stays a call', as
   expect(text(await callForTask(one.url, 'work', retry))).toBe('Ada');
 });
 
-// Rule owned-2.
+// Rule owned-1.
 test('a client that knows no tasks calls the tool as any other one', async () => {
   const { one } = await pair({ tools: { greet: async () => 'done' } });
   expect(text(await callTool(one.url, 'greet'))).toBe('done');
 });
 
-// Rule owned-3: A task ends with the replica that has it. Its id is unknown then (-32602).
+// Rule owned-3: A task ends with its replica. Its id is then unknown (-32602).
 test('a task whose replica was killed is unknown', async () => {
   const { tools } = greeter();
   const { one, other } = await pair({ tools });

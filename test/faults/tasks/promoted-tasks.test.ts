@@ -45,8 +45,7 @@ const resultAt = async ({ url }: GatewayProcess, taskId: string) => {
   return done.result?.content[0].text ?? done.error;
 };
 
-// Rule shared-1: Any replica serves a task of another one: `tasks/get` from the store, `tasks/update` and `tasks/cancel`
-// in one hop. The tool acts once.
+// Rule shared-1: Any replica serves a task: `tasks/get` from Redis, everything else in one hop. The tool acts once.
 test('a task is served by a replica that does not have it', async () => {
   const { tools, effects } = greeter();
   const { one, other } = await fleet({ tools }, { promote: 'interactive' });
@@ -71,8 +70,8 @@ describe.each([
   ['whose server keeps events', { keepsEvents: true }],
   ['whose server runs it as a task', { tasks: REQUIRED }],
 ] as const)('a task %s', (_, server) => {
-  // Rule shared-2: If the replica that has a task is killed, the next request about the task has another replica go on with
-  // it, where the server's stream can be resumed or the server runs the call as a task. The tool acts once.
+  // Rule shared-2: If a replica dies or drains, another one continues its tasks, if the stream can be resumed or the
+  // server runs a task.
   test('goes on after its owner was killed while it asked', async () => {
     const { tools, effects } = greeter();
     const { one, other } = await fleet({ tools, ...server }, { promote: 'interactive' });
@@ -100,7 +99,7 @@ describe.each([
     expect(effects).toEqual(['Ada']);
   });
 
-  // Rule shared-3: A replica that drains leaves its tasks to the others.
+  // Rule shared-2.
   test('goes on after its owner was drained', async () => {
     const { tools, effects } = greeter();
     const { one, other } = await fleet({ tools, ...server }, { promote: 'interactive' });
@@ -162,8 +161,8 @@ test('a task whose result is too large for Redis fails for all, and the replica 
   expect(await resultAt(other, taskId)).toEqual(failed);
 });
 
-// Rule shared-4: A task whose call cannot be continued when its owner is gone completes with a result that has
-// `isError: true` and the reason `call_lost`, as the call would.
+// Rule shared-4: A task that cannot be continued completes with `isError: true` and `call_lost`, or is replayed if
+// the operator allows that.
 test('a task that nothing can go on with fails with a clear error', async () => {
   const tools: LegacyServerOptions['tools'] = { greet: async (call) => askName(call) };
   const { one, other } = await fleet({ tools }, { promote: 'interactive' });

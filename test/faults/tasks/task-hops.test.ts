@@ -23,8 +23,7 @@ async function hopsOf({ adminUrl }: GatewayProcess): Promise<number> {
 
 const WORKERS = { config: { workers: 2 } };
 
-// Rule shared-11: A request about a task takes one hop between processes at most, with Redis or without, and with workers. With
-// Redis, `tasks/get` takes none.
+// Rule shared-1.
 describe.each([
   { name: 'replicas with Redis', more: {}, withRedis: true },
   { name: 'replicas with Redis and workers', more: WORKERS, withRedis: true },

@@ -51,8 +51,7 @@ async function resultAt(url: string, taskId: string): Promise<unknown> {
   return done.result?.content[0].text ?? done.error;
 }
 
-// Rule shared-6: The workers of one gateway share their tasks without Redis: any of them serves a task, whichever the
-// connection of its client reaches.
+// Rule shared-6: The workers of one gateway share their tasks without Redis.
 test('workers without Redis share their tasks', async () => {
   const { tools, effects } = greeter();
   const legacy = await legacyServer({ tools });
@@ -67,7 +66,7 @@ test('workers without Redis share their tasks', async () => {
   expect(effects).toHaveLength(ids.length);
 });
 
-// Rule shared-7: Replicas that relay through Redis serve each other's tasks as those that reach each other do.
+// Rule shared-1.
 test('replicas that relay through Redis share their tasks', async () => {
   const { tools, effects } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
@@ -86,9 +85,8 @@ test('replicas that relay through Redis share their tasks', async () => {
   await legacy.saw('notifications/cancelled');
 });
 
-// Rule shared-8: While Redis is unavailable, the replica that has a task serves it, and any other one replies with a
-// retryable error (`coordination_unavailable`), to listeners, too. A call becomes no task then, but stays a call. All
-// of it works again when Redis is back.
+// Rule shared-8: While Redis is unavailable, or has lost its data, other replicas reply with
+// `coordination_unavailable`, and no call becomes a task.
 test('a task outlives the absence of Redis', async () => {
   const { tools, effects, finish } = slowGreeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
@@ -128,8 +126,7 @@ test('a listener at another replica is told how a task ended, although Redis was
   await listener.leave();
 });
 
-// Rule shared-12: If Redis loses its data, the replicas keep their tasks there again. Until then, requests about a task at
-// other replicas get a retryable error, and after that any replica serves it. Its listeners are told of its end.
+// Rule shared-8.
 test('a task outlives the loss of all data in Redis', async () => {
   const { tools, effects } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
@@ -147,8 +144,7 @@ test('a task outlives the loss of all data in Redis', async () => {
   await listener.leave();
 });
 
-// Rule shared-13: A replica that was frozen while another one took a task over serves it as that one does, and tells its
-// listeners of the end of the task.
+// Rule shared-13: A replica that was frozen, or cut off from Redis, serves a task as the one that took it over.
 test('a replica whose task was taken over while it was frozen serves the task of the other one', async () => {
   const { tools, effects } = greeter();
   const [legacy, redis] = await Promise.all([
@@ -181,8 +177,7 @@ async function replicasOfWhichOneIsCutOff() {
   return { one, other, way, effects };
 }
 
-// Rule shared-15: A task that ended while its replica could not reach Redis has ended for all when the replica can reach it
-// again, also if another one took it over meanwhile, unless it has ended there by then.
+// Rule shared-13.
 test('a task that ends while its replica is cut off from Redis has ended for all when it is back', async () => {
   const { one, other, way, effects } = await replicasOfWhichOneIsCutOff();
   const taskId = await taskAt(one.url);
@@ -197,8 +192,7 @@ test('a task that ends while its replica is cut off from Redis has ended for all
   expect(effects).toEqual(['Ada']);
 });
 
-// Rule shared-22: A client is told of the end of a task once Redis has it, or does not take it within 2 s: from then on no other replica
-// says that the task goes on.
+// Rule shared-22: A client learns the end of a task once Redis has it, or after 2 s.
 test('an end that one replica has told is told by the others from then on, however slowly Redis takes it', async () => {
   const { one, other, way } = await replicasOfWhichOneIsCutOff();
   const taskId = await taskAt(one.url);
@@ -244,7 +238,7 @@ test('a listener that names a task while Redis is unreachable is refused with a 
   await listener.leave();
 });
 
-// Rule shared-9: A task whose call is lost is replayed where the operator allows that: the answers that it has are used again.
+// Rule shared-4.
 test('a lost task is replayed by the replica that its client comes to next', async () => {
   let calls = 0;
   const tools: LegacyServerOptions['tools'] = {
@@ -267,7 +261,7 @@ test('a lost task is replayed by the replica that its client comes to next', asy
   expect(calls).toBe(2);
 });
 
-// Rule promoted-19.
+// Rule promoted-6.
 test('a task whose replica was killed is cancelled at its server through another one', async () => {
   const { tools } = slowGreeter();
   const [legacy, redis] = await Promise.all([
@@ -284,7 +278,7 @@ test('a task whose replica was killed is cancelled at its server through another
   await legacy.saw('notifications/cancelled');
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test('a task is not unknown at a replica that looks for it right after Redis was emptied', async () => {
   const { tools } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
@@ -298,8 +292,7 @@ test('a task is not unknown at a replica that looks for it right after Redis was
   expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
 });
 
-// Rule shared-14: A replica that did not reach Redis for longer than its lease serves a task that was taken over meanwhile as the
-// other one does, also where what it had sent to Redis arrives late.
+// Rule shared-13.
 test('a task that was taken over and ended is over at the replica that was cut off from Redis', async () => {
   const { tools, effects } = greeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);

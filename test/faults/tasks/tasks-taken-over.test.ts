@@ -93,8 +93,7 @@ async function workingTakenOver(reports: boolean) {
   return { ...field, taskId };
 }
 
-// Rule shared-16: A task that another replica has taken over is cancelled there, and its server is told, also if the replica
-// that had it before still runs its call. That one changes nothing of the task any more.
+// Rule shared-13.
 test.each([
   ['reports nothing', false],
   ['reports its progress', true],
@@ -109,7 +108,7 @@ test.each([
   expect(await statusesAt(other.url, taskId, 5_000)).toEqual(['cancelled']);
 });
 
-// Rule shared-15.
+// Rule shared-13.
 test('an end that the client was told is not replaced by another end', async () => {
   const { way, one, other } = await testbed(greeter().tools);
   const { response } = await callForTask(one.url, 'greet');
@@ -124,7 +123,7 @@ test('an end that the client was told is not replaced by another end', async () 
   expect(await statusesAt(other.url, taskId, 6_000)).toEqual(['cancelled']);
 });
 
-// Rules shared-15, shared-16.
+// Rule shared-13.
 test.each([
   ['reports nothing', false],
   ['reports its progress', true],

@@ -72,8 +72,6 @@ const SDKS = [
 
 for (const { sdk, tags, server } of SDKS)
   describe(`an event store of the ${sdk} SDK`, { tags }, () => {
-    // Rule resumption-2 (transports, "Resumability and Redelivery"): A server that holds back the head of its
-    // response to the GET for 1 s counts as open.
     // Rule mixed-sessions-3.
     test.each([
       { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },

@@ -20,10 +20,7 @@ const callsOf = (legacy: LegacyServer) =>
   legacy.methods().filter((method) => method === 'tools/call').length;
 
 describe('a stream that breaks while its call is parked', () => {
-  // Rule streams-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream that ends without a
-  // response is resumed after its last event with `Last-Event-ID`, after the time that the server named in
-  // `retry` and at the soonest after 100 ms. A server that closes it on purpose, to be polled, is polled. The
-  // call stays what it was, and nothing is asked or answered twice.
+  // Rule resumption-1.
   test('is resumed, where the server keeps its events', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -36,10 +33,7 @@ describe('a stream that breaks while its call is parked', () => {
     expect(callsOf(legacy)).toBe(1);
   });
 
-  // Rule lost-1 (tools, "Error Handling"): The client is told, and that the call may have had effects:
-  // `tools/call` gets a result with `isError` and `_meta["mrtr-gateway/reason"]` `call_lost`, which the model
-  // can see; prompts and resources get error -32603 with `data.reason` `call_lost`. A call that the server
-  // may have acted on is never replayed, unless the operator allows that (see replay, below).
+  // Rule failures-6.
   test('ends the call where the server keeps nothing, and the retry is told so', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -65,7 +59,7 @@ describe('a stream that breaks while its call is parked', () => {
   });
 });
 
-// Rule streams-1.
+// Rule resumption-1.
 test('a stream that breaks after the answers is resumed, and the tool has its effect once', async () => {
   const { effects, tools, finish } = slowGreeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -79,7 +73,7 @@ test('a stream that breaks after the answers is resumed, and the tool has its ef
   expect(effects).toEqual(['Ada']);
 });
 
-// Rules streams-1, resumption-1.
+// Rule resumption-1.
 test('a server that closes its stream on purpose, to be polled, is polled', async () => {
   const tools: LegacyServerOptions['tools'] = {
     greet: async (call) => {
@@ -100,7 +94,7 @@ test('a server that closes its stream on purpose, to be polled, is polled', asyn
 });
 
 describe('a server that is restarted', () => {
-  // Rule lost-2.
+  // Rule expired-4.
   test('has lost the parked call, which the retry is told; the next call works', async () => {
     const { effects, tools } = greeter();
     const first = await LegacyServer.start({ tools });
@@ -133,7 +127,7 @@ describe('a server that is restarted', () => {
   });
 });
 
-// Rule lost-2.
+// Rule expired-4.
 test('a parked call is lost if the server forgets its session, and the retry is told so', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -145,8 +139,7 @@ test('a parked call is lost if the server forgets its session, and the retry is 
   expect(effects).toEqual([]);
 });
 
-// Rule settled-2: Where the tool may be replayed (`continuation.replay`) and the server gave up with an error, the
-// tool is called again instead, and the answer is used.
+// Rule settled-2: If the server gave up with an error, a tool that can be replayed is called again with the answer.
 test('a server that stopped waiting is called again, where the tool may be replayed, and the answer counts', async () => {
   let patience = new AbortController();
   const tools: LegacyServerOptions['tools'] = {

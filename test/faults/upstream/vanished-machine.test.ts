@@ -28,7 +28,6 @@ const tools = {
   },
 };
 
-// Rule resumption-2.
 test('a question that is asked after a machine has come back is shown, although the machine said nothing while it was away', async () => {
   const port = await freePort();
   const as = (user: string) => ({ headers: { authorization: `Bearer ${user}` } });

@@ -56,7 +56,7 @@ describe('headers of the caller', () => {
   });
 
   // Rule envelope-7 (authorization, "Token Handling"): With `upstream.authorization: strip`, `Authorization` does not
-  // go upstream. `upstream.headers` win over the client's, and go to the MCP endpoint and message paths only.
+  // go upstream. `upstream.headers` win over the client's.
   // Rule envelope-5.
   test('that are credentials stay here where the operator strips them', async () => {
     const field = await ground({ upstream: { authorization: 'strip' } });

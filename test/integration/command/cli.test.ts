@@ -186,8 +186,7 @@ describe('a gateway that does not start', () => {
     ],
   ];
 
-  // Rule start-1: What keeps the gateway from starting is one line for each problem, with a code and what to do: text on a terminal
-  // (and with `log.format: pretty`), JSON of level `fatal` otherwise (`gateway.start_failed`). The exit code says the same.
+  // Rule start-1: Each problem that prevents the start is one line with a code, and `gateway.start_failed` in JSON.
   test.each(cases)('says so: %s', async (_what, exitCode, code, problem, wordsOf, flags = []) => {
     const words = await wordsOf();
     const [logged, told] = await Promise.all([

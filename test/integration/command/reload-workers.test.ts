@@ -78,8 +78,7 @@ function detour(worker: number, from: string, to: string): Record<string, string
   return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}` };
 }
 
-// Rule reload-8: With several workers, all of them have a new configuration, or none. One that is replaced meanwhile gets
-// the one in force.
+// Rule reload-8: With several workers, all of them have a new configuration, or none.
 test('all workers have the new settings, and serve the calls that were parked before', async () => {
   const legacy = await legacyServer({ tools: greeter().tools });
   const gateway = await replica(legacy, TWO);

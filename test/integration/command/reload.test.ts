@@ -39,8 +39,7 @@ function routes(url: string, settings: readonly object[]): Partial<GatewayProces
   return { relay: false, config: { routes: settings.map((route) => ({ upstream, ...route })) } };
 }
 
-// Rule reload-2: A route whose settings are the same keeps its sessions, calls and listeners (of callers who are known:
-// tokens-14).
+// Rule reload-2: An unchanged route keeps its sessions, calls and listeners.
 test('a route whose settings are the same is not touched', async () => {
   const { server } = await countingServer();
   const gateway = await replica(server, routes(server.url, TWO));
@@ -66,8 +65,7 @@ test('a route whose settings are the same is not touched', async () => {
   await listener.leave();
 });
 
-// Rule reload-3: New settings of a route are those of new calls; calls that run or are parked end with the settings and at the server
-// that they began with. Sessions go on unless the settings of the server or of sessions change; then the old ones end with their calls.
+// Rule reload-3: New settings hold for new calls. Sessions end only if settings of the server or of sessions change.
 test('new settings of a route that concern neither its server nor its sessions keep both', async () => {
   const { server } = await countingServer();
   const gateway = await replica(server, { relay: false });
@@ -99,7 +97,7 @@ test('calls of a route whose server changed end at the old one, whose sessions t
   expect(text(await call(gateway, 'count'))).toBe('2');
 });
 
-// Rule reload-4: A route that was removed takes no new calls (HTTP 404). It serves retries, and then its sessions end.
+// Rule reload-4: A removed route takes no new calls (404), and serves retries until its sessions end.
 test('a route that is removed takes no new calls, and serves the retries of its own', async () => {
   const { server } = await countingServer();
   const { server: other } = await countingServer();
@@ -141,8 +139,7 @@ test('what is risky is logged when it changes, once for all workers, and not if 
   expect((await gateway.saw('config.risky', 3)).slice(1)).toMatchObject([keys, rate]);
 });
 
-// Rule reload-1: A configuration counts whole or not at all. One that cannot be used is logged with its problems (those of a file with
-// line and field, what needs a restart by its keys), and the earlier one stays in force.
+// Rule reload-1: A configuration is applied whole or not at all. An invalid one is logged with its problems.
 test('what cannot be used is refused, with its place, and changes nothing', async () => {
   const { server } = await countingServer();
   const gateway = await replica(server, { relay: false });

@@ -15,8 +15,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.meta.url));
 const run = promisify(execFile);
 
-// Rule live-9: `mrtr-gateway top` shows the same in a terminal until `q`, and prints it once if the output is not a
-// terminal.
+// Rule live-9: `mrtr-gateway top` shows the same in a terminal until `q`, or prints it once.
 test('top prints what happens now once where its output is no terminal', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   await callTool(gateway.url, 'greet', {});

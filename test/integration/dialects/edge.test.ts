@@ -25,7 +25,7 @@ const weather = (id: number, more: object = {}) => ({
 const sep2322 = (overrides: Parameters<typeof proposalGateway>[2] = {}) =>
   proposalGateway('sep-2322', PATH, overrides);
 
-// Rule dialects-19: In front of a server that speaks 2026-07-28 itself a dialect is refused, in words that name the path to use.
+// Rule dialects-19: In front of a modern server a dialect is refused, and the error names the path to use.
 test('a client of a dialect in front of a modern server reads which path it has to use', async () => {
   const { url } = await startModernServer();
   const gateway = await testGateway(url, withDialect('sep-2322', PATH));
@@ -36,9 +36,8 @@ test('a client of a dialect in front of a modern server reads which path it has 
 });
 
 describe('the lifecycle', () => {
-  // Rule dialects-1: On the path of a dialect the gateway replies to `initialize` from what it knows of the server.
-  // What the client declares is sealed into `Mcp-Session-Id`, bound to a verified principal, and valid for 7 days on
-  // every replica.
+  // Rule dialects-1: `initialize` is answered from what is known of the server. `Mcp-Session-Id` is bound to the
+  // principal, and valid for 7 days on every replica.
   test('initialize offers what needs no session', async () => {
     const { client } = await sep2322();
     expect(client.initialized).toEqual({
@@ -75,8 +74,8 @@ describe('the lifecycle', () => {
     expect(asked.body.result.resultType).toBe('input_required');
   });
 
-  // Rule dialects-2 (2025-11-25 transports, "Session Management"): A session id that is forged, expired or of another
-  // principal gets 404, so that the client initializes again. A request with neither a session nor capabilities gets 400.
+  // Rule dialects-2 (2025-11-25 transports, "Session Management"): An invalid session id gets 404, and a request with
+  // neither a session nor capabilities 400.
   test('a session of another principal, or none, is refused', async () => {
     const { client } = await sep2322({ ...BEHIND_PROXY, headers: { 'x-user': 'ada' } });
     const { url, session } = client;
@@ -107,9 +106,7 @@ describe('the lifecycle', () => {
 });
 
 describe('the guards', () => {
-  // Rule dialects-3: On the path of a dialect the same checks hold as on the route's own: HTTP, `Host`, `Origin`, body size,
-  // JSON, identity, quotas, and drain. `Mcp-Method`, `Mcp-Name` and `MCP-Protocol-Version` are optional there; if they
-  // are sent, they must be single and agree with the body or the session.
+  // Rule dialects-3: The checks of the route hold. `Mcp-Method`, `Mcp-Name` and `MCP-Protocol-Version` are optional.
   test.each<[string, Record<string, string>, number, number]>([
     ['a foreign origin', { origin: 'https://evil.example' }, 403, -32600],
     ['a foreign content type', { 'content-type': 'text/plain' }, 415, -32600],
@@ -199,7 +196,7 @@ describe('the guards', () => {
     await drained;
   });
 
-  // Rule dialects-4: Every method but POST gets 405 on the path of a dialect. Nothing there is passed through.
+  // Rule dialects-4: Every method but POST gets 405.
   test.each(['GET', 'DELETE', 'PUT', 'OPTIONS'])('%s is not allowed', async (method) => {
     const { client, legacy } = await sep2322();
     const before = legacy.received.length;
@@ -229,8 +226,8 @@ describe('the guards', () => {
 });
 
 describe('the wires stay apart', () => {
-  // Rule dialects-5: On the route's own path the methods of the proposals are unknown (404, -32601), and their members have
-  // no meaning. On the path of a dialect discovery and subscriptions of `2026-07-28` are unknown (200, -32601).
+  // Rule dialects-5: Methods of the proposals are unknown on the route's own path (404, -32601), and methods of
+  // `2026-07-28` alone on that of a dialect (200, -32601).
   test.each(['tools/callSaga', 'tools/resumeSaga', 'tasks/result', 'tasks/input_response'])(
     '%s is unknown on the path of the route',
     async (method) => {

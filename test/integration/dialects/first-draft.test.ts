@@ -74,8 +74,7 @@ test('"Specification": an elicitation and a sampling in one response', async () 
   ]);
 });
 
-// Rule dialects-6: A response of the first draft is one JSON object, never an event stream. So progress and logs are left
-// out.
+// Rule dialects-6: A response of the first draft is one JSON object, without progress and logs.
 test('"Ephemeral Tool Workflow", 2: a single response, not an event stream', async () => {
   const chatty: Tool = async (call) => {
     const { progressToken = 0 } = call.extra._meta ?? {};

@@ -74,9 +74,8 @@ async function pollWhile(client: DialectClient, taskId: string, status: string):
 describe.each(DRAFTS)('%s', (dialect) => {
   const { working, completed, task, complete, asked, answer } = SPOKEN[dialect];
 
-  // Rule dialects-13: In the drafts but sagas `params.task` makes a call a task, with the lifetime that it asks for or
-  // `tasks.ttl`, whichever is shorter. `tasks/result` waits until the task asks or is over, and `tasks/input_response`
-  // gives answers. Task ids are bound to the principal, and any replica serves them, as those of the tasks extension.
+  // Rule dialects-13: `params.task` makes a call a task, with the shorter of its lifetime and `tasks.ttl`. Any
+  // replica serves it.
   test('"Echo Tool with Elicitation": the whole life of a task', async () => {
     const { client } = await proposalGateway(dialect, '/draft');
     const created = await client.send(call(1, 'tools/call', ECHO));
@@ -131,7 +130,7 @@ describe.each(DRAFTS)('%s', (dialect) => {
     });
   });
 
-  // Rule dialects-14: A retry with `params.task` turns a call that was no task into one.
+  // Rule dialects-13.
   test('"Workflow Transitions": from rounds to a task', async () => {
     const { client, legacy } = await proposalGateway(dialect, '/draft');
     const params = { name: 'two_steps', arguments: {} };

@@ -26,7 +26,7 @@ describe.each(DRAFTS)('%s', (dialect) => {
     ...{ jsonrpc: '2.0', id, method, params },
   });
 
-  // Rule dialects-15: Prompts and resources ask in the drafts as tools do.
+  // Rule dialects-15: Prompts and resources ask as tools do.
   test.each([
     ['prompts/get', { name: 'greeting' }, 'messages'],
     ['resources/read', { uri: 'file:///greeting' }, 'contents'],
@@ -67,7 +67,7 @@ describe.each(DRAFTS)('%s', (dialect) => {
   });
 });
 
-// Rule dialects-16: Nothing is left of a task of a draft when its time is over: its id is unknown (-32602).
+// Rule dialects-16: The id of an expired task is unknown (-32602).
 test('a task that nobody answers ends with its time', async () => {
   const clock = new ManualClock();
   const { client, legacy } = await proposalGateway('rewritten', '/draft', { clock });
@@ -85,8 +85,7 @@ test('a task that nobody answers ends with its time', async () => {
 describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {
   const { ask, retry, questionsOf, textOf } = WIRES[dialect];
 
-  // Rule dialects-17: Answers that are not a map, or list of steps, and a state that was changed are refused with a JSON-RPC error. The
-  // call goes on.
+  // Rule dialects-17: Ill-formed answers, and a changed state or token, get a JSON-RPC error. The call goes on.
   test('"Error Handling": malformed answers are an error, and the call goes on', async () => {
     const { client } = await proposalGateway(dialect, '/draft');
     const asked = await client.send(ask('get_weather', WEATHER));
@@ -118,7 +117,7 @@ describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {
     expect(textOf(await client.send(message))).toContain('Current weather');
   });
 
-  // Rule dialects-18: A client is asked nothing that it has not declared. The server learns that it cannot ask that.
+  // Rule dialects-10.
   test('a client without elicitation is not asked a form', async () => {
     const { gateway, legacy } = await proposalGateway(dialect, '/draft');
     const mute = await DialectClient.connect(gateway.url, '/draft', { capabilities: {} });

@@ -27,7 +27,7 @@ const KEYS = [{ kid: 'kid-1', key: Buffer.alloc(32, 1).toString('base64url') }];
 describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {
   const { ask, retry, textOf, questionsOf } = WIRES[dialect];
 
-  // Rule dialects-11: A replay in a dialect asks only for what was not answered before.
+  // Rule dialects-11: A replay asks only for what was not answered before.
   test('"Rolling Upgrades": an answer that the old version had is not asked for again', async () => {
     const old = await LegacyServer.start({ tools: { sign_in: oldVersion } });
     const gateway = await testGateway(

@@ -29,7 +29,7 @@ const STEP_B = {
   },
 };
 
-// Rule dialects-7: In a saga each answer goes to the server once, although the client repeats it on every resume.
+// Rule dialects-7: In a saga each answer goes to the server once.
 test('the deployment saga: an elicitation, then a sampling, with all steps each time', async () => {
   const { client, legacy } = await proposalGateway('sagas', PATH);
   const first = await client.send(CALL);
@@ -100,7 +100,7 @@ test('the deployment saga: an elicitation, then a sampling, with all steps each 
   expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
 });
 
-// Rule dialects-8: A step that failed at the client reaches the server as a JSON-RPC error.
+// Rule dialects-8: A step that failed at the client is a JSON-RPC error for the server.
 test('a step that failed at the client is an error for the server', async () => {
   const { client, legacy } = await proposalGateway('sagas', PATH);
   const first = await client.send(CALL);
@@ -119,8 +119,7 @@ test('a step that failed at the client is an error for the server', async () => 
   expect(changed.error.code).toBe(-32602);
 });
 
-// Rule dialects-10: A client is asked only what its dialect can express: no roots in the rewritten draft and in sagas, and
-// nothing in a call that is not a saga.
+// Rule dialects-10: A client is asked only what it declares and its dialect can express.
 test('a plain call is served, and can ask nothing', async () => {
   const { client, legacy } = await proposalGateway('sagas', PATH);
   const { params } = CALL;
@@ -129,7 +128,7 @@ test('a plain call is served, and can ask nothing', async () => {
   expect(initialize.body.params.capabilities).toEqual({});
 });
 
-// Rule dialects-9: The token of a saga that was changed is refused. The saga itself goes on.
+// Rule dialects-17.
 test.each([
   ['another tool', (call: object) => ({ ...call, params: { name: 'echo', arguments: {} } })],
   ['another method', (call: object) => ({ ...call, method: 'prompts/get' })],

@@ -48,7 +48,7 @@ const talkative: Answer = ({ body }, response) => {
 
 describe('a response as an event stream', () => {
   // Rule responses-2 (streamable-http, "Receiving Messages"): An event stream has the notifications of its request
-  // and then one response. It has no `id`, `retry` or session id, and cannot be resumed.
+  // and then one response. It cannot be resumed, and has no session id.
   // Rule responses-3.
   test('has the notifications of the call and its response, and nothing of the stream behind it', async () => {
     const field = await ground({}, talkative);
@@ -79,7 +79,7 @@ describe('a failure', () => {
 
   // Rule responses-4 (streamable-http, "Protocol Version Header"; basic/index, "Error Codes"): After validation the
   // status is 200, except for an unsupported list or completion (404), -32021 (400) and refused credentials (401,
-  // 403). Once a stream has begun, all failures are messages.
+  // 403).
   test('before a byte was sent has its HTTP status', async () => {
     const field = await ground({}, (_received, response) => refused(response));
     const answer = await sendRaw(field.url, curious('fail'));

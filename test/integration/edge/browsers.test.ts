@@ -24,8 +24,8 @@ const passedOptions = (field: Awaited<ReturnType<typeof ground>>) =>
   field.upstream.received.filter(({ method }) => method === 'OPTIONS');
 
 describe('a preflight', () => {
-  // Rule callers-3: The CORS preflight of an allowed origin gets 204 and allows every header of the transport and of
-  // the configuration. That of another origin gets 403.
+  // Rule callers-3: The CORS preflight of an allowed origin gets 204 with all headers of the transport and of the
+  // configuration. That of another origin gets 403.
   test('of a page that may call gets its response here, and says what the call may carry', async () => {
     const field = await ground(WITH_PAGE);
     const answer = await preflight(field.url, PAGE);

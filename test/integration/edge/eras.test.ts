@@ -19,9 +19,7 @@ import {
 } from '../../fixtures/gateways/eras-testbed.ts';
 
 describe('where legacy clients are passed through', () => {
-  // Rule eras-1 (basic/index, "Statelessness"; versioning, "Backward Compatibility with Initialization-Based
-  // Versions"): One connection can carry modern and legacy requests.
-  // Rules eras-4, eras-10.
+  // Rules eras-2, eras-4, eras-10.
   test('one connection carries both protocol versions, and each request is judged by itself', async () => {
     const field = await ground();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -62,8 +60,8 @@ describe('where legacy clients are passed through', () => {
     expect([greeted, modern, legacy].map(({ reused }) => reused)).toEqual([false, true, true]);
   });
 
-  // Rule eras-8 (streamable-http, "Earlier Streamable HTTP Revisions"): Any method but POST and OPTIONS gets 405 with
-  // `Allow: POST` under the modern version header, and always if legacy clients are rejected.
+  // Rule eras-8 (streamable-http, "Earlier Streamable HTTP Revisions"): Any method but POST and OPTIONS gets 405
+  // under the modern version header, and always if legacy clients are rejected.
   test.each(['GET', 'DELETE', 'PUT'])(
     '%s under the modern version is not allowed, and says what is',
     async (method) => {

@@ -8,8 +8,7 @@ import { rawCall } from '../../fixtures/gateways/survival-testbed.ts';
 import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
-// Rule drain-14: A client that connected just before a process that has drained stops to listen can send its request for
-// 250 ms, and gets a response: that it can call elsewhere, since nothing was done.
+// Rule drain-14: A client that has just connected has 250 ms for its request, and is told to retry.
 test('a request on a connection that was just opened gets a response from a process that stops', async () => {
   const clock = new ManualClock();
   const { url, gateway } = await scriptedGateway(() => {}, { clock });

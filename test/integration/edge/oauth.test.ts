@@ -30,8 +30,8 @@ describe('a legacy server of the official SDK behind OAuth', () => {
   }
 
   // Rule oauth-1 (RFC 9728, section 3; authorization, "Protected Resource Metadata Discovery Requirements"): The
-  // metadata of the server is served at the well-known paths of `publicUrl`, with `publicUrl` as `resource` and
-  // without `signed_metadata`.
+  // metadata of the server is served at the well-known paths of `publicUrl`, with that as `resource` and without
+  // `signed_metadata`.
   test('takes the official client, which registers, logs in with PKCE, and answers a question', async () => {
     const { server, publicUrl } = await stage((url) => url);
     const client = await connectWithLogin(publicUrl, () => ({ name: 'Ada' }));

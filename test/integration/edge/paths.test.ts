@@ -88,8 +88,8 @@ async function twoRoutes(overrides: GatewayOverrides = {}) {
   return { gateway, server };
 }
 
-// Rule eras-18: A request of 2026-07-28 to a path without a route gets 404. An identified caller is told the paths,
-// and passes only if a server is modern.
+// Rule eras-18: A request of 2026-07-28 to a path without a route gets 404, unless a server is modern. Identified
+// callers are told the paths.
 describe('a modern request to a path that no route has', () => {
   test.each([
     ['/MCP', '/mcp'],
@@ -138,8 +138,8 @@ describe('a path beside those of the routes', () => {
     }));
 
   // Rule passthrough-4 (authorization server discovery, "Protected Resource Metadata Discovery Requirements"): If all
-  // routes have one server, every other path belongs to it. With several servers, or `edge.legacyClients: reject`,
-  // other paths get 404.
+  // routes have one server, other paths belong to it. With several servers, or `edge.legacyClients: reject`, they get
+  // 404.
   test('is the server’s own, such as its OAuth metadata, which we do not touch', async () => {
     const server = await metadata();
     const gateway = await testGateway(server.url);

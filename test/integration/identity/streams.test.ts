@@ -95,8 +95,7 @@ test('a listener is told that it ends because of its token, and hears nothing mo
   expect((await callTool(url, 'any', {}, bearer(token))).status).toBe(401);
 });
 
-// Rule tokens-14: A reload of `identity` ends what goes on for callers whom it refuses or names differently. What
-// goes on for others stays.
+// Rule tokens-14: A reload of `identity` ends only what goes on for callers whom it refuses or names differently.
 test('a listener and a stream end when another configuration refuses their token, and those of others stay', async () => {
   const issuer = await AuthorizationServer.start();
   const streaming = await streamingServer();

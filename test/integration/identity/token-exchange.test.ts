@@ -60,7 +60,7 @@ async function start(changes: Partial<TokenExchange> = {}, clock: Clock = system
 }
 
 // Rule exchange-1 (RFC 8693, section 2): With `upstream.authorization: exchange`, the server gets a token for the
-// same subject that was issued for it. The token is reused until it has nearly expired.
+// same subject that was issued for it.
 test('the server gets a token of its own for each caller, and one exchange serves many calls', async () => {
   const { issuer, url, tokens } = await start();
   const [ada, bob] = [await issuer.token('ada'), await issuer.token('bob')];
@@ -130,7 +130,7 @@ test('requests of legacy clients get the token as well', async () => {
 });
 
 // Rule exchange-2 (RFC 8693, section 2.2.2): A token that cannot be exchanged gets 401 or 403. If the authorization
-// server fails, the caller gets 502, and the server is not asked again for two seconds.
+// server fails, the caller gets 502.
 describe('without a token for the server', () => {
   test.each<[string, Partial<TokenExchange>, number, string]>([
     ['it is not for this caller', { resource: FORBIDDEN }, 403, 'invalid_target'],

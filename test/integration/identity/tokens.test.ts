@@ -68,9 +68,8 @@ async function greeting(changes: Partial<TokenIdentity> = {}, clock: Clock = sys
 }
 
 describe('a caller without a valid token', () => {
-  // Rule tokens-6 (authorization, "Error Handling"; authorization server discovery, "Protected Resource Metadata
-  // Discovery Requirements"): A request without a token gets 401 with a challenge that has the scopes and the
-  // metadata URL. A refused token adds `error="invalid_token"`. Only `/.well-known/` needs no token.
+  // Rule tokens-6 (authorization, "Error Handling"): A request without a token gets 401 with a challenge that has the
+  // scopes and the metadata URL. A refused token adds `error="invalid_token"`.
   // Rule callers-5.
   test('gets a challenge that says where to get one, whatever it requests', async () => {
     const { url, upstream } = await guarded();
@@ -188,7 +187,7 @@ describe('a caller with a token', () => {
 
   // Rule tokens-9: Sessions and parked calls belong to the principal, and outlive its tokens and the keys that signed
   // them.
-  // Rules pointer-3, pointer-5.
+  // Rules pointer-3, pointer-4.
   test('goes on with a parked call after its token and the keys of the issuer have changed', async () => {
     let laterMs = 0;
     const clock: Clock = { ...systemClock, elapsed: () => systemClock.elapsed() + laterMs };

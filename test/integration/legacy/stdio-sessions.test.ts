@@ -110,8 +110,7 @@ describe('a session of a legacy client', () => {
     },
   );
 
-  // Rule face-17: A request without a session or with an unknown revision gets 400. One without a version header is
-  // served. Other methods get 405.
+  // Rule face-17: A request without a session or with an unknown revision gets 400. Other methods get 405.
   test('is named by the requests that use it', async () => {
     const { url } = await front();
     const stray = await new LegacyHttpClient(url).post({ jsonrpc: '2.0', id: 1, method: 'ping' });
@@ -128,8 +127,7 @@ describe('a session of a legacy client', () => {
     expect((await client.post(client.callOf('pid'), differs)).status).toBe(200);
   });
 
-  // Rule face-28: A refused request is logged at `debug`. An `initialize` that gets an error is a warning, at most
-  // once a minute.
+  // Rule rejections-2.
   test('is missed in the log, with the reason', async () => {
     const { url, gateway } = await front({ sessions: { max: 1, queue: { waitMs: 500 } } });
     const busy = await LegacyHttpClient.open(url);
@@ -197,8 +195,8 @@ describe('a session of a legacy client', () => {
     expect([status, body.error.data['limit']]).toEqual([200, 'limits.rate']);
   });
 
-  // Rule face-20: If its process ends, open requests get an error with the exit code and the last lines of stderr.
-  // The session then gets 404.
+  // Rule face-20: If its process ends, open requests get an error with its exit code and last lines of stderr, and
+  // the session gets 404.
   test('is over when its process ends, and its requests are told why', async () => {
     const { url, running } = await front();
     const client = await LegacyHttpClient.open(url);
@@ -241,8 +239,8 @@ describe('a session of a legacy client', () => {
     expect(gateway.log.named('legacy_session.opened')).toEqual([]);
   });
 
-  // Rule face-22: If no process is free, the longest idle session ends, then one that has only a GET. A session with
-  // a running request never ends for another.
+  // Rule face-22: If no process is free, the longest idle session ends. A session with a running request never ends
+  // for another.
   test('gives way to a new one if nothing of it is open', async () => {
     const { url, isLeft } = await front({ sessions: { max: 3 } });
     const busy = await LegacyHttpClient.open(url);

@@ -74,7 +74,7 @@ test('what the client declares reaches the server, and what the server declares 
   });
 });
 
-// Rule discover-10.
+// Rule discover-4.
 test('what the operator names is told to clients, and nothing else that nobody knows', async () => {
   const { url } = await clockServer(['com.example/named', 'com.example/missing']);
   const { response, text } = await send(url, 'server/discover');

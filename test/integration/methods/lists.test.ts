@@ -222,9 +222,8 @@ describe('headers that repeat a parameter', () => {
   const call = (url: string, args: object, headers: Record<string, string> = {}) =>
     send(url, 'tools/call', { name: 'sql', arguments: args }, { headers });
 
-  // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` annotations are
-  // removed by default. With `tools.parameterHeaders: validate`, headers that differ from the arguments get 400,
-  // -32020, and broken annotations are removed.
+  // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` is removed by default.
+  // With `tools.parameterHeaders: validate`, headers that differ from the arguments get 400, -32020.
   test('are asked of nobody by default, and mean nothing', async () => {
     const { scripted } = await server();
     const { url } = await gateway(scripted, {});

@@ -17,7 +17,7 @@ const INFO = { 'io.modelcontextprotocol/logLevel': 'info' };
 
 describe('the clients of one caller', () => {
   // Rule modern-stdio-1 (2026-07-28 transports, "stdio"; subscriptions, "Receiving Notifications"): A caller has one
-  // process of its own. Requests there have ids, progress tokens and subscription ids of the gateway.
+  // process of its own. Clients that use the same ids there get only what is theirs.
   test('each get their own results and progress, with the same ids and tokens', async () => {
     const { url } = await modernStdio(OFFICIAL);
     const meet = (name: string) =>

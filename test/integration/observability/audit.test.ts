@@ -21,9 +21,8 @@ function whoIs(principal: string): string {
   return createHmac('sha256', Buffer.from(key)).update(principal).digest('base64url').slice(0, 16);
 }
 
-// Rule audit-1: Each round that is answered is one `audit` line: who, with which client, from where, in which trace, which tool, how
-// the retry was served, how long after the question, and how many questions were accepted, declined or cancelled. No line has a
-// question or an answer.
+// Rule audit-1: Each answered round is one `audit` line: caller, client, trace, tool, time, and how many questions
+// were accepted, declined or cancelled.
 test('a round that is answered is one audit line, without what was answered', async () => {
   const legacy = await legacyServer({
     tools: { deploy: (call) => askName(call, 'secret question?') },
@@ -60,8 +59,7 @@ test('a round that is answered is one audit line, without what was answered', as
   expect(JSON.stringify([...owner.lines(), ...other.lines()])).not.toMatch(/secret/);
 });
 
-// Rule audit-3: `who` is a keyed digest (HMAC with a key from that of `seal.keys` that seals): without the key, a list of names finds
-// nobody. It is the same at all replicas with that key, and another one when another key seals.
+// Rule audit-3: The caller is an HMAC with a key from `seal.keys`, the same at all replicas.
 test('who is the same at all replicas, and nobody finds it with a list of names', async () => {
   const legacy = await legacyServer({ tools: { deploy: (call) => askName(call) } });
   const identity = { source: 'header', header: 'X-User' };
@@ -76,7 +74,7 @@ test('who is the same at all replicas, and nobody finds it with a list of names'
   expect(names).not.toContain(hash('sha256', 'header:ada', 'base64url').slice(0, 16));
 });
 
-// Rule audit-2: A question that was answered ahead has a line as well.
+// Rule audit-1.
 test('an answer that came ahead is in the audit', async () => {
   const legacy = await legacyServer({ tools: { greet: (call) => askName(call) } });
   const route = { questions: { keyNames: { greet: ['name'] } } };

@@ -48,7 +48,8 @@ beforeAll(async () => {
 describe('the dashboard and the alert rules', () => {
   test('exist', () => expect([panels.length, rules.length]).toEqual([38, 21]));
 
-  // Rule dashboards-1: Every metric that the Grafana dashboard and the alert rules name is in a scrape.
+  // Rule dashboards-1: Every metric of the Grafana dashboard and of the alerts is in a scrape, from the start at
+  // zero.
   test.each(expressions)('name metrics that exist: $of, $expr', ({ expr }) => {
     const named =
       expr
@@ -70,8 +71,7 @@ describe('an alert on an increase', () => {
     ),
   );
 
-  // Rule dashboards-3: Whatever an alert counts the increase of is there from the start, at zero: Prometheus sees no increase in
-  // the first value of a new series, and would miss the first event.
+  // Rule dashboards-1.
   test.each(selectors)('sees the first event: $alert, $name{$matchers}', ({ name, matchers }) => {
     const wanted = [...matchers.matchAll(/(\w+)(=~?)"([^"]*)"/g)].map(
       ([, label = '', operator, value = '']) =>
@@ -96,9 +96,8 @@ describe("Prometheus's own checks", { tags: ['promtool'] }, () => {
     return { status, output: `${stdout}${stderr}` };
   };
 
-  // Rule dashboards-2: `promtool` accepts the scrape and the rules, and the rules detect a server that stopped
-  // responding, a replica with the wrong key, a client that drops questions, a limit that is reached, a caller that
-  // comes too often, a slow tool, an open circuit breaker, and a configuration that was refused.
+  // Rule dashboards-2: The alerts detect a dead server, a wrong key, dropped questions, a reached limit, a slow tool,
+  // an open circuit breaker and a refused configuration.
   test.each([
     ['check', 'rules', 'alerts.yaml'],
     ['test', 'rules', 'alerts_test.yaml'],

@@ -32,8 +32,7 @@ const INITIALIZE = {
 const ADVICE = 'pin 2026-07-28 in the client, or use a client that speaks it';
 const LIST = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
 
-// Rule rejections-3: A client of a legacy revision that is refused (`edge.legacyClients: reject`) is a warning in the log that
-// says what to do. Further requests within a minute are counted in the next warning of the route.
+// Rule rejections-2.
 test('a legacy client that is refused is a warning', async () => {
   const { gateway } = await ground(REJECT);
   const message = `Unsupported protocol version: expected 2026-07-28; ${ADVICE}`;
@@ -54,7 +53,7 @@ test('a legacy client that is refused is a warning', async () => {
   ]);
 });
 
-// Rule rejections-3.
+// Rule rejections-2.
 test('a request that is refused for another reason is no such warning', async () => {
   const { gateway } = await ground(REJECT);
   const body = modernBody('tools/list', {});
@@ -69,7 +68,7 @@ test('a request that is refused for another reason is no such warning', async ()
   expect(gateway.log.named('route.legacy_refused')).toEqual([]);
 });
 
-// Rule rejections-3.
+// Rule rejections-2.
 test('refused requests within a minute are counted in the next warning', () => {
   const clock = new ManualClock();
   const log = new RecordedLog();

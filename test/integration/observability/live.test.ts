@@ -17,8 +17,8 @@ import { freePort } from '../../fixtures/processes.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
 import { liveSnapshot } from '../../../src/ops/live/snapshot.ts';
 
-// Rule live-1: `/live.json` on the admin listener shows each route with its server, its sessions, calls and tasks, the calls that wait
-// for their client, and how calls ended in the last ten minutes. No question, answer, argument or token is in it.
+// Rule live-1: `/live.json` shows servers, sessions, calls, tasks, and the ends of the last ten minutes, without
+// questions, answers, arguments and tokens.
 test('the live view shows what waits and how calls ended, and nothing that was asked, given or answered', async () => {
   const hostile = '<script>alert(1)</script>\u202e\u001b[2J';
   const legacy = await legacyServer({
@@ -67,7 +67,7 @@ test('the live view shows what waits and how calls ended, and nothing that was a
   expect(JSON.stringify([shown, after])).not.toMatch(/secret/);
 });
 
-// Rule live-2: What several workers know is summed. One that does not reply is named.
+// Rule live-10.
 test('the live view sums what workers know, and names one that does not reply', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }), {
     config: { workers: 2 },
@@ -113,7 +113,7 @@ test('the live view serves the page as one document, whose policy allows its own
   expect(rebound).toBe(403);
 });
 
-// Rule live-3: `/live/events` sends a snapshot each second to 20 viewers at most, and ends when the gateway stops.
+// Rule live-3: `/live/events` sends a snapshot each second to at most 20 viewers.
 test('the live view sends a snapshot each second, to so many viewers at most, until the gateway stops', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   const events: EventSourceMessage[] = [];
@@ -141,9 +141,8 @@ test('the live view sends a snapshot each second, to so many viewers at most, un
   expect(await drained).toBe(0);
 });
 
-// Rule live-7: With `adminActions: cancel`, a call that waits can be cancelled from the page, at whichever worker it
-// is. The server is told, the client's retry gets `cancelled_by_operator`, and the log has a line `audit.stopped`.
-// Without it the page is read-only.
+// Rule live-7: With `adminActions: cancel`, a parked call can be cancelled. Its retry gets `cancelled_by_operator`,
+// and `audit.stopped` is logged.
 test('the operator cancels a call: the server and the client are told, and the log says it', async () => {
   const legacy = await legacyServer({ tools: greeter().tools });
   const gateway = await replica(legacy, { config: { workers: 2, adminActions: 'cancel' } });
@@ -185,7 +184,7 @@ test('a call that the operator cancels before the server asked anything says tha
   expect(refused.response.result._meta['mrtr-gateway/mayHaveActed']).toBe('unknown');
 });
 
-// Rule live-8: No page of another site can cancel a call, nor one that has rebound its name to the gateway.
+// Rule live-12.
 test('only the page itself and programs cancel, and only if the configuration says so', async () => {
   const legacy = await legacyServer({ tools: greeter().tools });
   const gateway = await replica(legacy, { config: { adminActions: 'cancel' } });
@@ -222,9 +221,8 @@ describe('where the admin listener is not on loopback', () => {
     return gateway.adminUrl.replace('0.0.0.0', '127.0.0.1');
   };
 
-  // Rule live-11: Where the admin listener is not on loopback, `Host` is an IP address, a name of this machine, one that the
-  // public DNS does not have (without a dot, or below `.home.arpa`, `.internal`, `.local` or `.svc`), or that in `admin`:
-  // a web page can have its own name point at any address. Probes can use any name for `/healthz` and `/readyz`.
+  // Rule live-11: Unless the listener is on loopback, `Host` must be an IP address, a private name or that of
+  // `admin`. Probes can use any.
   test('a page cannot read anything under its own name, and scrapers of private networks can', async () => {
     const url = await start();
     for (const path of ['/metrics', '/live.json', '/live/events', '/live', '/live/cancel']) {
@@ -244,8 +242,7 @@ describe('where the admin listener is not on loopback', () => {
     }
   });
 
-  // Rule live-12: A page of another site gets nothing from the admin listener but the live page itself, and cannot take the place
-  // of a viewer: `Sec-Fetch-Site` and `Origin` are checked for each path, and no response can be embedded.
+  // Rule live-12: A page of another site can read nothing but the page itself, and cancel no call.
   test.each<[string, Record<string, string>]>([
     ['an image', { 'sec-fetch-site': 'cross-site' }],
     ['a link', { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate' }],

@@ -34,11 +34,9 @@ async function scrape({ adminUrl }: GatewayProcess, name: string): Promise<Map<s
   );
 }
 
-// Rule metrics-1 (conventions, "Metrics"): Requests of clients and requests to the server are histograms of their own, by method and
-// tool. A fault of the client is not an error; a result with `isError` is (`tool_error`). Tools that the server does not have count as
-// `other`.
-// Rule metrics-2: The time of people is apart from the time of the server.
-// Rule metrics-3: A call whose client was asked and did not come back is counted as abandoned.
+// Rule metrics-1 (conventions, "Metrics"): Requests of clients and requests to the server are histograms by method
+// and tool. A result with `isError` is a `tool_error`.
+// Rules metrics-5, incidents-3.
 test('metrics tell work from waiting, our errors from those of clients, and which calls were abandoned', async () => {
   const legacy = await legacyServer({ tools });
   const route = { parking: { ttl: '3s' }, sessions: { scope: 'call' } };
@@ -86,8 +84,8 @@ test('metrics tell work from waiting, our errors from those of clients, and whic
   ).toBeGreaterThan(0);
 });
 
-// Rule metrics-4: A scrape shows the state of each server, what runs and what may run, what was passed through, and
-// each HTTP status that clients got.
+// Rule metrics-4: A scrape shows each server's state, running calls with their limits, passed-through requests and
+// HTTP statuses.
 test('metrics tell the state of the server, limits, and what was passed through', async () => {
   const legacy = await legacyServer({ tools });
   const gateway = await replica(legacy, {
@@ -132,8 +130,7 @@ test('metrics tell each hop to another replica', async () => {
   ]);
 });
 
-// Rule metrics-7: A route that a reload removes, and a server that it replaces, are not in a scrape any more, so an alert on them
-// ends.
+// Rule metrics-7: A removed route or replaced server is not in a scrape.
 test('metrics forget a server that is down once a reload has taken it away', async () => {
   const servers = [await legacyServer({ tools }), await legacyServer({ tools })] as const;
   const [first, second] = servers;

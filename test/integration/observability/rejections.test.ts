@@ -7,8 +7,7 @@ describe('a request that is refused', () => {
   const body = JSON.stringify(modernBody('tools/list', {}));
   const headers = modernHeaders('tools/list', {});
 
-  // Rule rejections-1: Each request that the gateway itself responds to with an error is logged at `debug`, with the status and
-  // the reason that the client was told, and without its query.
+  // Rule rejections-1: Each refused request is logged at `debug` with its status and reason, without its query.
   test.for([
     ['for its Accept', '', { ...headers, accept: 'text/html' }, body, 406, 'Accept must list'],
     ['for its version', '', { ...headers, 'mcp-protocol-version': '2027-01-01' }, body, 400, ''],

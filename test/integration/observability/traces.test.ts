@@ -17,11 +17,11 @@ import {
 const [TRACE_1, TRACE_2] = ['1'.repeat(32), '2'.repeat(32)];
 const [PARENT_1, PARENT_2] = ['a'.repeat(16), 'b'.repeat(16)];
 
-// Rule traces-1 (conventions, "Server"): A request of a client is a server span. Its parent is the `traceparent` of `_meta`; that
-// of the HTTP headers is linked.
-// Rule traces-2 (conventions, "Client"): What the server does for it is a client span, whose context goes to the server in `_meta` and
-// in the headers, in place of the client's. `baggage` goes on unchanged. The time that users take is in no span.
-// Rule traces-3: A retry is linked to the first request of its call, on any replica. A hop between replicas is in its trace.
+// Rule traces-1 (conventions, "Server"): A request of a client is a server span. Its parent is `traceparent` of
+// `_meta`.
+// Rule traces-2 (conventions, "Client"): Work of the server is a client span, whose context goes to the server. It
+// has no time of users.
+// Rule traces-3: A retry is linked to the first request of its call, on any replica.
 test('a call of two rounds over two replicas is two traces, which are linked', async () => {
   const { collector, env } = await collectorFor();
   const { tools } = greeter();
@@ -124,8 +124,8 @@ test('a call of two rounds over two replicas is two traces, which are linked', a
   expect(traces(other.lines(), 'edge.request')).toEqual([TRACE_2]);
 });
 
-// Rule traces-4 (conventions, "Server"): An error code that says that the client is wrong is not an error of the span. A result with
-// `isError` is (`tool_error`).
+// Rule traces-4 (conventions, "Server"): A fault of the client is no error of the span. A result with `isError` is a
+// `tool_error`.
 test('errors of the server and of tools are errors of a span, faults of the client are not', async () => {
   const { collector, env } = await collectorFor();
   const legacy = await legacyServer({
@@ -151,8 +151,7 @@ test('errors of the server and of tools are errors of a span, faults of the clie
   expect(list.parentSpanId).toBe(collector.one('SERVER', 'tools/list').spanId);
 });
 
-// Rule traces-5: A collector that is unreachable fails no call, and the end of the process 2 seconds at most. What it does not take is
-// dropped, and the gateway logs it.
+// Rule traces-5: An unreachable collector fails no call, and delays the end of the process by at most 2 s.
 test('a collector that is unreachable fails no call', async () => {
   const legacy = await legacyServer({ tools: { greet: (call) => askName(call) } });
   const gateway = await replica(legacy, {
@@ -166,8 +165,8 @@ test('a collector that is unreachable fails no call', async () => {
   expect(gateway.named('traces.not_exported')).toHaveLength(1);
 });
 
-// Rule traces-6: Without an endpoint nothing is exported. The trace context of the client still goes to the server, and its
-// trace id into the log.
+// Rule traces-6: Without an endpoint nothing is exported. The client's trace context still goes to the server and
+// into the log.
 test('without an endpoint the log still names the trace', async () => {
   const legacy = await legacyServer({ tools: { greet: async () => 'hello' } });
   const gateway = await replica(legacy, { relay: false });
@@ -178,8 +177,7 @@ test('without an endpoint the log still names the trace', async () => {
   expect(upstream?.body.params._meta).toMatchObject({ traceparent });
 });
 
-// Rule traces-8: A request of a legacy client in front of a server over stdio is a server span, from its POST to the end of its
-// response. What it carries passes unread: the span says nothing of the outcome, and the `_meta` of the client goes on unchanged.
+// Rule traces-8: A request of a legacy client to a server over stdio is a server span. Its content is not read.
 test('a request of a legacy client in front of a server over stdio is a span', async () => {
   const { collector, env } = await collectorFor();
   const { started } = await stdioGateways(1, { env, relay: false });

@@ -15,8 +15,8 @@ async function post(to: URL, headers: Record<string, string>): Promise<number> {
 
 const HEADERS = modernHeaders('tools/list', {});
 
-// Rule rejections-2: A request of 2026-07-28 to a path that no route has is a warning in the log, with the paths of the routes,
-// whether it is refused or passed through. Further ones within a minute are counted in the next warning.
+// Rule rejections-2: A request of 2026-07-28 to an unknown path, and a refused legacy client, is a warning, at most
+// once a minute.
 test.for([
   ['rejected', 'reject'],
   ['passed through', 'pass-through'],

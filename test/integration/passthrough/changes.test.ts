@@ -93,8 +93,8 @@ describe('what a proxy must change', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('authorization');
   });
 
-  // Rule passthrough-8: Hop-by-hop headers and upgrades do not pass. A `Connection` header that names a header of
-  // meaning, such as `Authorization`, gets 400.
+  // Rule passthrough-8: Hop-by-hop headers and upgrades do not pass. A `Connection` header that names one such as
+  // `Authorization` gets 400.
   test('hop-by-hop headers of a request end here', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);

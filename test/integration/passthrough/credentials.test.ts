@@ -32,8 +32,7 @@ describe('a header that names callers', () => {
   };
   const own = { 'x-user': 'ada', 'x-api-key': 'key of ada', 'x-chat': '1' };
 
-  // Rule passthrough-19: Of two headers that differ in hyphens and underscores, the one with hyphens passes. Other
-  // spellings of headers of meaning never pass.
+  // Rule passthrough-19: Of two headers that differ in hyphens and underscores, the one with hyphens passes.
   test.each(['/mcp', '/page'])('reaches %s under its own name only', async (path) => {
     const { server, ask } = await start();
     const others = Object.fromEntries(OTHERS.map((name) => [name, 'admin']));

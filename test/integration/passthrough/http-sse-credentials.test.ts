@@ -158,8 +158,8 @@ describe('a server of HTTP+SSE', () => {
     }
     const inWords = (count: number) => ['none', 'one', 'two', 'three'][count] ?? 'many';
 
-    // Rule passthrough-10 (2024-11-05 transports, "HTTP with SSE"): Message paths of an HTTP+SSE server are those
-    // that it announced on open streams. Messages to them get `upstream.headers`.
+    // Rule passthrough-10 (2024-11-05 transports, "HTTP with SSE"): Messages to the paths that an HTTP+SSE server
+    // announced on open streams get `upstream.headers`.
     test.each([
       ['numbers', String],
       ['words', inWords],

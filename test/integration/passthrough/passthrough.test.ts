@@ -136,8 +136,8 @@ describe('what passes untouched', () => {
     expect(upstream.seen[0]?.url).toMatch(/^\/mcp\?project=pinned&read_only=true&x=%201&/);
   });
 
-  // Rule passthrough-7: `Authorization`, `Mcp-*` and unknown headers pass. On the endpoint `upstream.headers` win,
-  // and `upstream.authorization: strip` holds.
+  // Rule passthrough-7: `Authorization`, `Mcp-*` and unknown headers pass. `upstream.headers` win, and
+  // `upstream.authorization: strip` holds.
   test('the headers of MCP and of authorization, and those nobody knows', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);

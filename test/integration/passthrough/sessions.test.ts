@@ -151,7 +151,7 @@ describe('a session over Streamable HTTP', () => {
   };
 
   // Rule passthrough-11 (2025-11-25 transports, "Session Management"): With `identity.source: header` or `jwt`,
-  // `Mcp-Session-Id` is sealed for its principal. An id that was not sealed for the caller gets 404.
+  // `Mcp-Session-Id` is sealed for its principal. Any other id gets 404.
   test('is known to its client under another id, in short printable ASCII, and to the server under its own', async () => {
     const { server, url } = await start();
     const session = await opened(url);
@@ -209,8 +209,8 @@ describe('a session over Streamable HTTP', () => {
     expect(server.seen).toHaveLength(before);
   });
 
-  // Rule passthrough-12: A sealed id does not expire while its key is listed, and opens on every replica. A session
-  // id of more than 4096 characters gets 502.
+  // Rule passthrough-12: A sealed id opens on every replica while its key is listed. A session id of more than 4096
+  // characters gets 502.
   test('is known to every replica with the key, under a key that was retired to the second place, and after a restart', async () => {
     const { server, url } = await start();
     const session = await opened(url);

@@ -53,8 +53,7 @@ async function wire(port: number) {
 }
 
 describe('retries between two replicas', () => {
-  // Rule relay-14: Two replicas keep one connection for all retries that either relays to the other. A client
-  // that does not read holds back its own retry after 512 Ki characters, and no other.
+  // Rule relay-14: One connection between two replicas carries all retries. A slow client holds back only its own.
   test('share one connection, in both directions', async () => {
     const one = await replica('one', { serveRelayed: answering });
     const other = await replica('other', { serveRelayed: answering });
@@ -118,7 +117,7 @@ describe('retries between two replicas', () => {
     expect(owner.sockets).toHaveLength(1);
   });
 
-  // Rules relay-12, relay-14.
+  // Rules relay-13, relay-14.
   test('of which one has a client that does not read do not wait for it', async () => {
     const reply: CallReply = { kind: 'result', result: { text: 'x'.repeat(8 * MIB) } };
     const reading = Promise.withResolvers<void>();

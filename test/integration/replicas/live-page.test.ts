@@ -30,8 +30,7 @@ async function showsAndCancels(options: Partial<GatewayProcessOptions>): Promise
   expect(reasonOf(refused)).toBe('cancelled_by_operator');
 }
 
-// Rule live-10: With Redis the page of any replica shows the calls of all replicas, names those that do not reply, and
-// cancels a call wherever it waits.
+// Rule live-10: All workers and, with Redis, all replicas are shown. Those that do not reply are named.
 test('the live page shows and cancels calls of all replicas', { tags: ['redis'] }, () =>
   showsAndCancels({ relay: true }),
 );

@@ -43,7 +43,7 @@ async function fill(from: MessageQueue, message: string): Promise<number> {
 }
 
 describe('a queue', { tags: ['redis'] }, () => {
-  // Rule relay-12.
+  // Rule relay-13.
   test('that nobody reads holds 64 MiB', async () => {
     const { url } = await redisServer();
     const messages = await fill(queue(url, 'writer'), 'x'.repeat(4 * MIB));
@@ -51,7 +51,7 @@ describe('a queue', { tags: ['redis'] }, () => {
     expect(messages).toBeGreaterThan(8);
   });
 
-  // Rule relay-12.
+  // Rule relay-13.
   test('that nobody reads holds ten thousand messages', async () => {
     const { url } = await redisServer();
     expect(await fill(queue(url, 'writer'), 'x')).toBe(10_000);

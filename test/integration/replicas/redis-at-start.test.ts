@@ -10,8 +10,7 @@ import { answersOf } from '../../fixtures/gateways/replica-testbed.ts';
 /** A process loads its program before it listens. */
 const LOADED = { timeout: 30_000, interval: 20 };
 
-// Rule start-2: Probes are answered while the gateway waits for Redis at its start (`redis.startWait`): it is alive, and not ready,
-// and `/readyz` says that Redis has not responded yet.
+// Rule start-2: While the gateway waits for Redis (`redis.startWait`), it is alive and not ready.
 test.each([1, 2])(
   'probes are answered while Redis is awaited, with %i workers',
   { tags: ['redis'] },

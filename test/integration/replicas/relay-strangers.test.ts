@@ -21,8 +21,7 @@ async function relayPort(): Promise<() => Socket> {
   };
 }
 
-// Rule relay-16: A stranger at the port of the relay has 10 s for the head of a request, however slowly it comes, and there are
-// 1000 connections at most: another one is closed at once. With several workers, too.
+// Rule relay-16: A stranger has 10 s for the head of a request, and the port has at most 1000 connections.
 test(
   'a stranger at the port of several workers is sent away if a head does not come in 10 s',
   { tags: ['long'] },

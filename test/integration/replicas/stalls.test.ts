@@ -24,7 +24,6 @@ function stall(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-// Rule relay-11: A replica that stalled reads what came meanwhile before it counts another one as dead.
 test('a replica that stalled reads what came meanwhile before it counts an owner as dead', async () => {
   const { owner, child, said } = await ownerElsewhere();
   const requester = await directReplica('requester');

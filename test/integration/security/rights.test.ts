@@ -222,8 +222,7 @@ describe('rules on tokens', () => {
   });
 });
 
-// Rule rights-5: Each refusal by rules is counted, and logged at most once a minute for each caller, with a digest of
-// the principal.
+// Rule rights-5: Each refusal by rules is counted, and logged at most once a minute for each caller.
 test('refusals are counted and logged, with no line for each', async () => {
   const identity = { source: 'header', header: 'x-user' } as const;
   const { gateway, url } = await restricted({ ...ONLY_READ, identity, admin: true });

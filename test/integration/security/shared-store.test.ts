@@ -49,8 +49,8 @@ async function tasksInRedis() {
   return { redis, one, other, taskAt };
 }
 
-// Rule shared-17: What replicas keep in Redis opens only where it was put: for the deployment, and under its key. Whoever writes to
-// Redis cannot get the task of somebody else by moving its record to a task of their own.
+// Rule shared-17: Whoever writes to Redis cannot get tasks of others, send a replica to an address, or restore an
+// earlier state.
 describe('a record of a task that is moved to the task of another caller', () => {
   test.each(['whoami', 'greet'])('shows them nothing of it: %s', async (tool) => {
     const { redis, other, taskAt } = await tasksInRedis();
@@ -67,8 +67,7 @@ describe('a record of a task that is moved to the task of another caller', () =>
   });
 });
 
-// Rule shared-19: A replica that has seen a task never shows an earlier state of it: an older record that somebody puts back into
-// Redis makes for an error that can be retried.
+// Rule shared-17.
 test('an older record of a task that is put back is not shown by a replica that has seen a later one', async () => {
   const { redis, one, other, taskAt } = await tasksInRedis();
   const { task, record } = await taskAt('greet', ALICE);

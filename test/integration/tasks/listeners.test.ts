@@ -10,7 +10,7 @@ describe('a listener', () => {
   const listening = (taskIds: string[]) => ({ notifications: { taskIds } });
 
   // Rule promoted-15 (tasks extension, "Task Status Notifications"): A listener that names tasks gets each change of
-  // those that its caller has, as `tasks/get` shows them, and their first state. Its acknowledgement lists them.
+  // those of its caller.
   test('is told what tasks/get would show, each time that a task changes', async () => {
     const { url, taskId } = await taskOf(async (call) => askName(call), {
       tasks: { promote: 'interactive' },

@@ -4,7 +4,7 @@ import { gatewayBefore } from '../../fixtures/gateways/test-gateway.ts';
 import { aboutTask, callForTask } from '../../fixtures/clients/task-client.ts';
 import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
 
-// Rule promoted-20: `mrtr_gateway_tasks` counts the tasks of a route by their status.
+// Rule promoted-20: `mrtr_gateway_tasks` counts the tasks of a route by status.
 test('tasks are counted by route and status', async () => {
   const legacy = await LegacyServer.start({ tools: { work: () => new Promise(() => {}) } });
   const { gateway } = await gatewayBefore(legacy, {

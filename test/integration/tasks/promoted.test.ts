@@ -12,9 +12,8 @@ const TASKS = 'io.modelcontextprotocol/tasks';
 const REQUIRED = { extensions: { [TASKS]: {} } };
 
 describe('a slow call', () => {
-  // Rule promoted-1 (tasks extension, "Task Creation"): For a client that declares the extension, a `tools/call`
-  // without outcome or question for `tasks.after` gets a task as its result, whose id has at most 200 characters. It
-  // can be fetched at once, and no message of it has a `requestState`.
+  // Rule promoted-1 (tasks extension, "Task Creation"): For a client with the extension, a `tools/call` without an
+  // outcome for `tasks.after` becomes a task. Its id has at most 200 characters.
   test('becomes a task that can be fetched at once', async () => {
     const { url, taskId, created } = await taskOf(never);
     expect(created).toMatchObject({ status: 'working', ttlMs: 3_600_000, pollIntervalMs: 1_000 });
@@ -24,8 +23,8 @@ describe('a slow call', () => {
     expect(JSON.stringify([created, response])).not.toContain('requestState');
   });
 
-  // Rule promoted-2 (tasks extension, "Task Polling"): `tasks/get` has the result of a task that is completed, with
-  // `isError` as well, and the JSON-RPC error of one that failed.
+  // Rule promoted-2 (tasks extension, "Task Polling"): `tasks/get` has the result of a completed task, and the error
+  // of a failed one.
   test('completes with its result, an error of the tool included', async () => {
     const ending = Promise.withResolvers<object>();
     const { url, taskId } = await taskOf(() => ending.promise);
@@ -34,9 +33,8 @@ describe('a slow call', () => {
     expect(done.result).toMatchObject({ content: [{ text: 'broken' }], isError: true });
   });
 
-  // Rule promoted-3 (tasks extension, "Task Update Requests"): The questions of a task are its `inputRequests`, all that
-  // are open. Answers go to the server once; what is missing stays open under its key, other keys are ignored, and
-  // no key is used for two questions.
+  // Rule promoted-3 (tasks extension, "Task Update Requests"): `inputRequests` has all open questions, and each
+  // answer goes to the server once. An answer that does not fit gets -32602.
   test('asks in its task, takes answers one by one, and uses no key twice', async () => {
     const starting = Promise.withResolvers<void>();
     const { url, taskId, legacy } = await taskOf(async (call) => {
@@ -83,7 +81,7 @@ describe('a slow call', () => {
     expect((await untilTask(url, taskId, ['completed'])).result.content[0].text).toBe('nobody');
   });
 
-  // Rule promoted-4: An answer that does not fit its question is refused with -32602, and the question stays open.
+  // Rule promoted-3.
   test('refuses an answer that does not fit, and keeps the question open', async () => {
     const { url, taskId } = await taskOf(async (call) => askName(call), {
       tasks: { promote: 'interactive' },
@@ -99,8 +97,8 @@ describe('a slow call', () => {
     expect((await untilTask(url, taskId, ['completed'])).result.content[0].text).toBe('Ada');
   });
 
-  // Rule promoted-5 (tasks extension, "Task Cancellation"): `tasks/cancel` is acknowledged and ends the task. The server
-  // is told to cancel the call, also while a question waits.
+  // Rule promoted-5 (tasks extension, "Task Cancellation"): `tasks/cancel` ends the task, and cancels the call at the
+  // server.
   test.each(['working', 'input_required'])('is cancelled while it is %s', async (status) => {
     const { url, taskId, legacy } = await taskOf(
       status === 'working' ? never : async (call) => askName(call),
@@ -116,7 +114,7 @@ describe('a slow call', () => {
     expect((await aboutTask(url, 'cancel', taskId)).response.result).toBeDefined();
   });
 
-  // Rule promoted-6: A task ends at its `ttlMs`, and everything of it with it: the server is told, and its id is unknown.
+  // Rule promoted-6: A task ends at its `ttlMs`: the server is told, and the id becomes unknown.
   test('that nobody fetches ends with its time', async () => {
     const clock = new ManualClock();
     const { url, legacy } = await legacyGateway(
@@ -134,8 +132,7 @@ describe('a slow call', () => {
     expect(response.error).toMatchObject({ code: -32602, data: { reason: 'unknown_task' } });
   });
 
-  // Rule promoted-7: With as many tasks as `limits.maxParkedCalls` or `limits.maxParkedCallsPerPrincipal` says no call becomes
-  // a task. Its client is told to retry, as without tasks. Anonymous callers have half of `limits.maxParkedCalls` together.
+  // Rule promoted-7: Beyond `limits.maxParkedCalls` or `limits.maxParkedCallsPerPrincipal` no call becomes a task.
   test.each([{ maxParkedCalls: 1 }, { maxParkedCallsPerPrincipal: 1 }])(
     '%j: a call beyond the limit becomes no task',
     async (limits) => {
@@ -169,7 +166,7 @@ describe('a slow call', () => {
 });
 
 describe('which calls become tasks', () => {
-  // Rule promoted-8: With `tasks.promote: slow` a question is asked as without tasks, and the retry can become a task.
+  // Rule promoted-9.
   test('slow: a question before that is asked in the call itself', async () => {
     const { url } = await legacyGateway(
       { tools: { work: async (call) => (await askName(call), never(call)) } },
@@ -182,8 +179,8 @@ describe('which calls become tasks', () => {
     expect(created.response.result.resultType).toBe('task');
   });
 
-  // Rule promoted-9: With `interactive` a question makes the call a task. With `always` the call becomes one at once, and
-  // with `never` none does. `tasks.tools` decides for single tools.
+  // Rule promoted-9: `tasks.promote` makes a task of slow calls (`slow`), also of calls that ask (`interactive`), of
+  // all (`always`) or none (`never`). `tasks.tools` sets it for single tools.
   test.each([
     ['interactive', 'input_required'],
     ['always', 'working'],
@@ -203,8 +200,8 @@ describe('which calls become tasks', () => {
     expect(created.response.result.resultType).toBe('task');
   });
 
-  // Rule promoted-10 (tasks extension, "Capability Negotiation"): A client that does not declare the extension gets no
-  // task, whatever is configured, and -32021 for each of the methods of tasks.
+  // Rule promoted-10 (tasks extension, "Capability Negotiation"): A client without the extension gets no task, and
+  // -32021 for its methods.
   test('none of a client that knows no tasks', async () => {
     const { url } = await legacyGateway(
       { tools: { work: async () => 'done' } },
@@ -224,7 +221,7 @@ describe('which calls become tasks', () => {
     }
   });
 
-  // Rule promoted-11: The extension is advertised where tasks are offered. Elsewhere its methods do not exist.
+  // Rule promoted-11: The extension is advertised if tasks are offered. Otherwise its methods do not exist.
   test.each([
     ['slow', { [TASKS]: {} }, -32602],
     ['never', undefined, -32601],
@@ -236,8 +233,8 @@ describe('which calls become tasks', () => {
   });
 });
 
-// Rule promoted-12 (tasks extension, "Security Considerations"): The id of a task works for its principal only, on its
-// route only. It is as unknown to others as any other text.
+// Rule promoted-12 (tasks extension, "Security Considerations"): The id of a task works for its principal and route
+// only.
 test('the task of another caller is unknown', async () => {
   const { url } = await legacyGateway({ tools: { work: never } }, SOON);
   const as = (name: string) => ({ headers: { authorization: `Bearer ${name}` } });
@@ -252,7 +249,7 @@ test('the task of another caller is unknown', async () => {
   expect(own.response.result.status).toBe('working');
 });
 
-// Rule promoted-13 (tasks extension, "Streamable HTTP: Routing Headers"): `Mcp-Name` repeats the id of the task.
+// Rule validation-16.
 test('a request whose Mcp-Name is another task is refused', async () => {
   const { url, taskId } = await taskOf(never);
   const headers = { 'mcp-name': 'another' };
@@ -260,8 +257,7 @@ test('a request whose Mcp-Name is another task is refused', async () => {
   expect([status, response.error.code]).toEqual([400, -32020]);
 });
 
-// Rule promoted-24: A question becomes a task in place of the tenth round of a call, or of the last that `parking.maxRounds` allows,
-// unless `tasks.promote` is `never`: official clients end a call there, and a task has no limit of rounds.
+// Rule promoted-24: A question becomes a task instead of the tenth round, or the last one of `parking.maxRounds`.
 test.each([
   { parking: {}, roundsBefore: 9 },
   { parking: { maxRounds: 3 }, roundsBefore: 2 },

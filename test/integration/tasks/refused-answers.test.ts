@@ -30,7 +30,7 @@ async function testbed(clock: Clock, ...[onCall, more]: Parameters<typeof legacy
   return { answer, until: (statuses: string[]) => untilTask(url, taskId, statuses) };
 }
 
-// Rule promoted-21.
+// Rule promoted-3.
 test('can be given again when the server takes them', async () => {
   let finish = () => {};
   let answers = 0;
@@ -55,7 +55,7 @@ test('can be given again when the server takes them', async () => {
   expect((await until(['completed', 'failed'])).result.content[0].text).toBe('paid');
 });
 
-// Rule promoted-21.
+// Rule promoted-3.
 test('fail the task if the call has ended with them, and say why', async () => {
   let calls = 0;
   const { answer, until } = await testbed(hurriedClock(20), ({ body }, response) => {

@@ -18,8 +18,8 @@ import { answerTo } from '../../fixtures/gateways/promoting-gateway.ts';
 describe('a tool that its server runs as a task', () => {
   const tasks = { work: { taskSupport: 'required', ttl: 120_000 } } as const;
 
-  // Rule promoted-14: A call that the server runs as a legacy task is a task for the client as soon as the server has
-  // created it, with the time to live and the poll interval that the server set. `tasks.promote: never` keeps it a call.
+  // Rule promoted-14: A call that the server runs as a task is a task for the client, with the server's time to live
+  // and poll interval.
   test('becomes a task at once, with what its server says of it', async () => {
     const { url } = await legacyGateway({ tools: { work: async (call) => askName(call) }, tasks });
     const created = await callForTask(url, 'work');

@@ -48,9 +48,8 @@ async function untilSaid(url: string, taskId: string, message: string) {
   }
 }
 
-// Rule promoted-18 (2025-11-25, tasks, "Task Status Notification"): What the server says of its own task while it runs
-// (`notifications/tasks/status`, or `tasks/get` as long as it sends none) is the `statusMessage` of the client's task,
-// with a new `lastUpdatedAt`, and its listeners are told. A poll that finds nothing new changes nothing.
+// Rule promoted-18 (2025-11-25, tasks, "Task Status Notification"): The server's own status text becomes the
+// `statusMessage` of the task.
 test('the status message of the server reaches tasks/get and listeners, as long as the task runs', async () => {
   const { tool, say } = reporter();
   const { url, created } = await serving(tool);

@@ -31,9 +31,7 @@ describe.each([
   ['keeps events', { keepsEvents: true }, 'notifications/cancelled'],
   ['runs it as a task', { tasks: TASKS }, 'tasks/cancel'],
 ] as const)('a released call whose server %s', (_, server, cancellation) => {
-  // Rule promoted-19: The server is told of the end of a task as well if it keeps the call in place of the gateway
-  // (`parking.release`), and if the replica that had the call is dead. That the task is over for its client does not
-  // depend on it.
+  // Rule promoted-6.
   test('is cancelled at its server with its task', async () => {
     const { legacy, gateway, url, taskId } = await releasedTask(server);
     await untilTask(url, taskId, ['input_required']);
@@ -45,7 +43,7 @@ describe.each([
   });
 });
 
-// Rule promoted-19.
+// Rule promoted-6.
 test('a released call is cancelled at its server when the time of its task is over', async () => {
   const { legacy, url, taskId } = await releasedTask({ keepsEvents: true }, 1_500);
   await untilTask(url, taskId, ['input_required']);

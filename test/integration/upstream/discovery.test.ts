@@ -93,7 +93,7 @@ test('what is older than its time to live is used once more, and looked at again
 });
 
 // Rule discover-6 (caching, "Cacheable Results"): A known result is returned at once, even while the server is down.
-// The client can cache it for 60 s, privately.
+// The client can cache it privately for 60 s.
 test('the last good reply is given at once while the server is down', async () => {
   const { clock, discovery, stop } = await stage();
   const good = await discovery.discover(REQUEST);

@@ -67,7 +67,7 @@ describe.each([
   ['stdio', overStdio],
 ])('over %s, a message that is too large', (_transport, start) => {
   // Rule limits-10: On a shared stream, a message larger than `upstream.maxEvent` fails its own call or is dropped
-  // (`upstream.dropped`). The session goes on.
+  // (`upstream.dropped`). If it names no request, its session ends.
   test.each(['large-after-its-id', 'large-before-its-id'])(
     'fails its call and no other: %s',
     async (tool) => {
@@ -126,8 +126,7 @@ describe.each([
     ]);
   });
 
-  // Rule limits-12: If such a message names no request, or exceeds 64 times the limit (1 GiB at most), the session
-  // ends and its clients are told the limit.
+  // Rule limits-10.
   test.each(['large-around-its-id', 'endless'])(
     'ends the session if it cannot be told whose it is: %s',
     async (tool) => {

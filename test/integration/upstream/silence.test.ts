@@ -63,9 +63,6 @@ async function takenUp(onResume: (response: ServerResponse, times: number) => vo
   return { server, clock, exchange, session, heard };
 }
 
-// Rule streams-4: A resumed stream that stays silent is resumed again, since some servers repeat
-// what was missed and write nothing new to it. The first time is after 5 s, later ones after up to 60
-// s.
 // Rule resumption-5.
 test('what the server held back comes with the next resumption, and no break is reported', async () => {
   const { clock, heard, server } = await takenUp((response, times) => {
@@ -102,7 +99,7 @@ test('it goes on after the last event that arrived', async () => {
   expect(resumptions(server)).toEqual(['e1', 'e2']);
 });
 
-// Rules streams-4, resumption-5.
+// Rule resumption-5.
 test('the longer it lasts, the rarer the checks, and an answer to the server resets them', async () => {
   const question = { jsonrpc: '2.0', id: 'q', method: 'roots/list' };
   const { clock, exchange, heard, server } = await takenUp((response, times) => {

@@ -195,8 +195,7 @@ test('server/discover is answered with JSON, however long the server takes for a
   expect(greetings(server)).toBe(2);
 });
 
-// Rule drain-9: A request that waits for a server which does not reply, such as a list, gets error -32603
-// `stopping` when the process stops after `drain.timeout`.
+// Rule drain-1.
 test('who waits for the greeting of a silent server is told when the gateway stops', async () => {
   const server = await ScriptedServer.start(() => {});
   stopAfterTest(() => server.stop());

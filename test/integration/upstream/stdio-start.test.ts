@@ -22,7 +22,6 @@ async function gatewayFor(
 }
 
 describe('the process of the greeting', () => {
-  // Rule stdio-10: At the start one process runs until the gateway knows what the server says of itself.
   test('has to reply, and not to end, before the gateway serves', async () => {
     const pids = await pidFile();
     await gatewayFor('stubborn', pids);
@@ -31,7 +30,6 @@ describe('the process of the greeting', () => {
     await until(() => !greeted.some(isRunning));
   });
 
-  // Rule stdio-10.
   test('answers server/discover for all callers', async () => {
     const pids = await pidFile();
     const gateway = await gatewayFor('plain', pids);
@@ -42,7 +40,6 @@ describe('the process of the greeting', () => {
     expect(await pids.all()).toHaveLength(1);
   });
 
-  // Rule stdio-10.
   test('counts until it has ended, and callers wait for that', async () => {
     const pids = await pidFile();
     const gateway = await gatewayFor('stubborn', pids, { maxProcesses: 2 });

@@ -49,7 +49,6 @@ async function vanished() {
   return { clock, told, hole, transportTo };
 }
 
-// Rule resumption-2.
 test('a stream is not resumed while there is no connection for it', async () => {
   const { clock, told, hole, transportTo } = await vanished();
   transportTo(hole).resume(ID, 'e1', {});
@@ -58,7 +57,6 @@ test('a stream is not resumed while there is no connection for it', async () => 
   expect(told).toEqual([]);
 });
 
-// Rule resumption-2.
 test('sessions wait for their standalone stream once the machine is back', async () => {
   const { clock, told, hole, transportTo } = await vanished();
   const gone = transportTo(hole);
@@ -76,7 +74,6 @@ test('sessions wait for their standalone stream once the machine is back', async
   expect(await isOpen).toBe(true);
 });
 
-// Rule resumption-2.
 test('a task whose result is asked for again does not go on while there is no connection', async () => {
   const { clock, hole, transportTo } = await vanished();
   const session = playedSession(

@@ -53,9 +53,7 @@ function reasonOf(reply: CallReply) {
   return isJsonObject(data) ? data['reason'] : null;
 }
 
-// Rule time-and-room-16: A call that another replica had, and one whose client waits over a replica that stops, are parked also
-// where the limit is reached: else the end of another replica would end calls that can have acted. They count, so that no other
-// call is parked before there is a place again.
+// Rule time-and-room-16: A call that is taken over from another replica is parked beyond the limit, too.
 test('a call that another replica had is taken over, and counts', async () => {
   const { calls, server, asking } = await fullProcess();
   const profile = { ...FIRST.profile, roots: true };

@@ -56,8 +56,7 @@ function replicaWithStore() {
   return { calls, server, retry, claimRequest, finish, grant: () => grants.shift()?.() };
 }
 
-// Rule reattach-5: Several retries at one replica take a call up one after the other: the first one does, the
-// others join it.
+// Rule retries-2.
 test('a retry whose client leaves gives back its claim before another one asks for it', async () => {
   const { server, retry, claimRequest, finish, grant } = replicaWithStore();
   let claiming = claimRequest();
@@ -77,7 +76,7 @@ test('a retry whose client leaves gives back its claim before another one asks f
   expect(server.did.slice(0, 5)).toEqual(['claim', 'unclaim', 'claim', 'adopt', 'resume']);
 });
 
-// Rule reattach-5.
+// Rule retries-2.
 test('a retry that comes while another one takes the call up joins it, with no claim of its own', async () => {
   const { server, retry, claimRequest, finish, grant } = replicaWithStore();
   const claiming = claimRequest();
@@ -91,7 +90,7 @@ test('a retry that comes while another one takes the call up joins it, with no c
   expect(server.did).toEqual(['claim', 'adopt', 'resume', 'give back']);
 });
 
-// Rule reattach-5.
+// Rule retries-2.
 test('a relayed retry whose client leaves before the call is begun gives back its claim', async () => {
   const { calls, server, claimRequest, grant } = replicaWithStore();
   const claiming = claimRequest();
@@ -211,7 +210,7 @@ test.each([
   expect(await reply).toMatchObject({ result: RESULT });
 });
 
-// Rule reattach-5.
+// Rule retries-2.
 test('a call is not taken up whose claim is granted when the process has ended its calls', async () => {
   const { calls, server, retry, claimRequest, grant } = replicaWithStore();
   const claiming = claimRequest();

@@ -57,8 +57,7 @@ function retryOfTask(
   return calls.serve({ ...FIRST, inputResponses, requestState, task }, waitingClient().waiter);
 }
 
-// Rule promoted-17: The call of a task lives as long as the task, however long it was parked before, and whichever replica
-// goes on with it.
+// Rule promoted-6.
 test('a call that was parked for long lives as long as its task', async () => {
   const testbed = await askedCall();
   const { clock, server, asked, logged } = testbed;
@@ -73,7 +72,7 @@ test('a call that was parked for long lives as long as its task', async () => {
   expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
 });
 
-// Rule promoted-17.
+// Rule promoted-6.
 test('a call that another replica resumes late in the life of its task is not over', async () => {
   const sealer = openSealer();
   const dead = await askedCall({ sealer, leaveWhenParked: () => true });
@@ -89,7 +88,7 @@ test('a call that another replica resumes late in the life of its task is not ov
   expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
 });
 
-// Rule promoted-17.
+// Rule promoted-6.
 test('a call that was left to its server can be resumed here as long as its task lives', async () => {
   const testbed = await askedCall({ leaveWhenParked: () => true });
   const { clock, server, asked } = testbed;
@@ -104,8 +103,7 @@ test('a call that was left to its server can be resumed here as long as its task
   expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
 });
 
-// Rule promoted-22: The task of a released call resumes it when it begins to wait for it, and with answers. Until then the call stays
-// released.
+// Rule time-and-room-8.
 test('a call that is released again is no news for its task', async () => {
   const testbed = await askedCall({ leaveWhenParked: () => true });
   const { clock, server, asked } = testbed;
@@ -118,7 +116,7 @@ test('a call that is released again is no news for its task', async () => {
   expect(news).toBe(0);
 });
 
-// Rule shared-16.
+// Rule shared-13.
 test('a call replies within a minute to a task that has gone to another replica', async () => {
   const testbed = await askedCall();
   const { clock, server, asked, calls } = testbed;
@@ -139,7 +137,7 @@ test('a call replies within a minute to a task that has gone to another replica'
   expect([server.did.includes('cancel'), calls.parked]).toEqual([false, 0]);
 });
 
-// Rule drain-8: `drain.parked` also keeps tasks that no other process knows.
+// Rule drain-4.
 test('a process that stops keeps the call of a task that ends with it', async () => {
   const testbed = await askedCall();
   const { calls, clock, asked } = testbed;

@@ -193,8 +193,7 @@ describe('a call that never asked', () => {
     expectNothingLeft();
   });
 
-  // Rule metrics-5: How long a call took is counted until its end, or until its cancellation began. One that the server
-  // did not end in time counts as `timeout`, with `upstream.failed` in the log, and one that a drain ended as `lost`.
+  // Rule metrics-5: The duration of a call lasts until its end or cancellation, without the time of people.
   test('ends when the server takes longer than a call may', async () => {
     const { server, reply, clock, named, expectNothingLeft } = await plainCall();
     clock.advance(LIMITS.maxDurationMs);
@@ -219,8 +218,7 @@ describe('a call that never asked', () => {
 });
 
 describe('retries that wait at one call', () => {
-  // Rule time-and-room-9: At most 16 retries wait at one call. A further one gets error -32603 with `data.reason`
-  // `overloaded` and `data.retryable`, and can be sent again.
+  // Rule time-and-room-9: At most 16 retries wait for one call. One more gets `overloaded` and `data.retryable`.
   test('are sixteen at most; a further one gets an error that it can be sent again after', async () => {
     const { server, reply, retry, clock } = await plainCall();
     server.asks(7);

@@ -105,7 +105,7 @@ describe('a round without a question', () => {
     expect(last).toMatchObject(DONE);
   });
 
-  // Rule time-and-room-20: Rounds without a question use up nothing of `parking.maxRounds`.
+  // Rule time-and-room-3.
   test('uses up no round of questions', async () => {
     const script = { 14_000: 'asks', 15_000: 'replies' } as const;
     const { rounds, last } = await play(script, { maxHoldMs: 1_000, maxRounds: 1 });
@@ -121,15 +121,14 @@ describe('a round without a question', () => {
     expect(last).toMatchObject(DONE);
   });
 
-  // Rule time-and-room-21: A client that is known to end a call at the first round without a question (docs/clients.md) gets none: it
-  // is held to the end.
+  // Rule time-and-room-3.
   test('is not given to a client that ends the call with it', async () => {
     const { rounds, last } = await play({ 9_000: 'replies' }, { maxHoldMs: 2_000 }, CLAUDE);
     expect(rounds).toEqual([]);
     expect(last).toMatchObject(DONE);
   });
 
-  // Rule drain-17.
+  // Rule time-and-room-3.
   test('is not given to such a client when the process stops: its call is cancelled, and it is told', async () => {
     const { calls, server } = callsTestbed({ limits: ROUTE });
     server.keepsEvents();

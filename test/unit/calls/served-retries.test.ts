@@ -77,9 +77,7 @@ const resumed = ({ named }: CallsTestbed) =>
     return waitedMs === undefined ? recoveredBy : [recoveredBy, waitedMs];
   });
 
-// Rule metrics-6: Each retry that is served is logged (`call.resumed`) and counted (`mrtr_gateway_resumes_total`) once by each replica
-// that it reaches, whatever state its call is in: also one that is repeated, that answers nothing, or that comes for an
-// outcome. One that is refused is not.
+// Rule metrics-6: Each retry that is served is logged (`call.resumed`) and counted (`mrtr_gateway_resumes_total`).
 describe('a retry that is served here', () => {
   test('is logged with the time of its answer, once', async () => {
     const testbed = await askedCall();

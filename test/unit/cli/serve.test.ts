@@ -53,8 +53,7 @@ async function serving(
 }
 
 describe('signals', () => {
-  // Rule drain-3: SIGINT drains as SIGTERM does, and so does SIGHUP without a configuration file, or with a terminal
-  // attached.
+  // Rule drain-3: SIGTERM and SIGINT drain, and SIGHUP without a configuration file or with a terminal.
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     '%s drains, and then the exit code is 0',
     async (signal) => {
@@ -74,7 +73,8 @@ describe('signals', () => {
       return { load: vi.fn(() => config), file };
     };
 
-    // Rule reload-5: SIGHUP, and a change of the file, load it again.
+    // Rule reload-5: SIGHUP reloads it, and so does a change of the file or of a file that it references, also by
+    // swapped links.
     test('SIGHUP and a change of the file load it again', async () => {
       const changing = source();
       const { host, gateway } = await serving({ source: changing });
@@ -168,9 +168,7 @@ describe('a start that fails', () => {
   });
 });
 
-// Rule start-3: What `check` warns of is a warning of the log as well when the gateway serves, one line for each (`config.risky`), with
-// the field: of a file, with the flags that take precedence, and of flags alone. A reload that changes the list logs it again.
-// Keys that cannot be read have an event of their own (`identity.keys_unavailable`).
+// Rule start-3: Warnings of `check` are logged at the start and when they change (`config.risky`).
 describe('what is risky', () => {
   const OPEN = configFromFlags({ upstream: 'http://127.0.0.1:3001/mcp', listen: ':8080' });
   const WORKERS: Config = { ...config, listen: OPEN.listen, seal: { ...config.seal, keys: [KEY] } };
@@ -228,8 +226,8 @@ describe('what is risky', () => {
   });
 });
 
-// Rule start-4: A defect in one call, or in other work that nobody waits for, is a line in the log (`gateway.defect`). It ends that call
-// with -32603 `internal_error`, or that task, and neither the process nor other calls.
+// Rule start-4: A defect ends its call with -32603 `internal_error` and is logged (`gateway.defect`). The process
+// goes on.
 test('a defect in work that nobody waits for is a log line, and the gateway goes on', async () => {
   const { host, gateway, drained, code } = await serving();
   reportDefect({ error: new TypeError('oops'), route: 'mcp', call: 'one' });

@@ -43,8 +43,7 @@ function watching(file: string, clock = systemClock) {
   return { config, next: () => changed.promise, times: () => times };
 }
 
-// Rule reload-6: The gateway follows the files by their contents: the configuration, and those that `file:` references
-// name; written in place or replaced, also by the links with which Kubernetes swaps a ConfigMap or a Secret.
+// Rule reload-5.
 test('a file that is written or replaced, and a secret, are noticed', async () => {
   const path = folder();
   const file = join(path, 'config.yaml');
@@ -66,7 +65,7 @@ test('a file that is written or replaced, and a secret, are noticed', async () =
   expect(config.load().seal.keys).toEqual([{ kid: 'a', key: OTHER_KEY }]);
 });
 
-// Rule reload-6.
+// Rule reload-5.
 test('a ConfigMap and a Secret that are swapped are noticed', async () => {
   const [configMap, secret] = [folder(), folder()];
   const text = (level: string) => withLevel(level).replace('file:key', `file:${secret}/key`);
@@ -90,7 +89,7 @@ test('a ConfigMap and a Secret that are swapped are noticed', async () => {
   expect(config.load().seal.keys).toEqual([{ kid: 'a', key: OTHER_KEY }]);
 });
 
-// Rule reload-6.
+// Rule reload-5.
 test('what has the same content is no change, and a file that cannot be used is one change', async () => {
   const path = folder();
   const file = join(path, 'config.yaml');

@@ -17,8 +17,8 @@ test('every format has a fixture of its version, and every fixture a format that
   expect(names.filter(([name]) => known.every((format) => format.name !== name))).toEqual([]);
 });
 
-// Rule upgrade-1: What a process writes for others, or leaves to the next one (`requestState`, ids, records in the store, messages of a
-// relay), has a version. Each build reads what every build before it wrote, and the fixtures of all versions stay as they are.
+// Rule upgrade-1: What a process leaves for others has a version. Each build reads the versions of all earlier
+// builds.
 describe.each(names.filter(([name]) => name !== IN_REDIS.name))(
   '%s, version %i,',
   (name, version) => {
@@ -30,7 +30,7 @@ describe.each(names.filter(([name]) => name !== IN_REDIS.name))(
   },
 );
 
-// Rule upgrade-2: A build that writes anything else than the one before it gives that another version.
+// Rule upgrade-1.
 test.each(FORMATS)('this build writes $name as its fixture has it', async (format) => {
   const { samples } = fixture(format.name, format.version);
   const written = Object.entries(await format.write());

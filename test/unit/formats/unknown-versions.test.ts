@@ -26,8 +26,7 @@ function later(name: string, purpose: SealPurpose): readonly string[] {
 
 const read = (name: string) => FORMATS.find((format) => format.name === name)!.read;
 
-// Rule upgrade-3: What this build cannot read, since a later one wrote it, is as if it were not there where that costs no call (what
-// was kept of a session or a greeting, an outcome, a lease, a message of a relay), and else an error that says what to do.
+// Rule upgrade-3: Data of a later version is ignored if that costs no call, and an error otherwise.
 test('what was kept of a session or of a server by a later build is not used', async () => {
   for (const text of later('home-session', 'home')) {
     expect(await read('home-session')(text, '')).toBeNull();

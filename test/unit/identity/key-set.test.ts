@@ -45,8 +45,8 @@ function keySet(source: Partial<JwksSource>) {
 }
 
 describe('keys behind a URL', () => {
-  // Rule tokens-4: The keys of `identity.jwks` are read at the start, every 10 minutes, and for a token with an
-  // unknown key, at most every 10 s.
+  // Rule tokens-4: The keys of `identity.jwks` are read at the start, every 10 minutes, and for an unknown key, at
+  // most every 10 s.
   test('are read once for many tokens, and again for a key that is unknown', async () => {
     const { server, clock, keys, find } = await serverOfKeys();
     await keys.start();
@@ -61,8 +61,8 @@ describe('keys behind a URL', () => {
     await expect(find('one'), 'it was withdrawn').rejects.toThrow('no applicable key');
   });
 
-  // Rule tokens-5: If the keys cannot be read, those known count for an hour. Without keys, tokens get 503 with
-  // `Retry-After`, and `/readyz` is not ready.
+  // Rule tokens-5: If the keys cannot be read, known ones count for an hour. Without keys, tokens get 503 with
+  // `Retry-After`.
   test('are kept for an hour if the server is down, and read as soon as it is back', async () => {
     const { server, clock, keys, problems, find } = await serverOfKeys();
     await keys.start();

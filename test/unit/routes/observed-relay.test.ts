@@ -25,7 +25,6 @@ function spanOf() {
 const OWNER = { id: 'one', instance: 'one' };
 const DEFECT = new TypeError('oops');
 
-// Rule traces-7: The span of a hop between replicas ends on both sides, also if the hop fails by a defect, or the client leaves.
 describe('the span of a hop', () => {
   test('ends where it begins, if the relay throws', async () => {
     const { span, ends } = spanOf();

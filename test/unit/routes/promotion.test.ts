@@ -34,7 +34,7 @@ describe('a call of a client that knows tasks', () => {
     }
   });
 
-  // Rule owned-2.
+  // Rule owned-1.
   test('is left to what its server runs as a task, where tasks have no store', () => {
     for (const promote of ['slow', 'interactive', 'always'] as const) {
       const decided = promotionOf(KNOWS_TASKS, { ...SETTINGS, promote });

@@ -72,9 +72,8 @@ describe('what a client can see', () => {
     }
   });
 
-  // Rule pointer-1 (MRTR, "Server Requirements" 3): A pointer is a compact JWE (`dir`, `A256GCM`) with a key
-  // derived from the first one in `seal.keys`. A client sees the algorithm, the name of the key and the type,
-  // and nothing of the call, its owner, its session or its questions.
+  // Rule pointer-1 (MRTR, "Server Requirements" 3): A pointer is a compact JWE (`dir`, `A256GCM`). A client can read
+  // its algorithm, key name and type only.
   test('is the algorithm, the name of the key and the type, nothing else', () => {
     const { seal } = sealer();
     const [header = ''] = seal(pointer).split('.');
@@ -121,7 +120,8 @@ describe('a pointer expires', () => {
     expectRefused(() => openAt(NOW_MS + 500, NOW_SECONDS + 0.5), 'expired');
   });
 
-  // Rule pointer-8: A pointer that was sealed by a clock up to 60 s ahead of ours is good.
+  // Rule pointer-8: A pointer from a clock up to 60 s ahead is valid. One that looks expired while its owner cannot
+  // be asked gets `coordination_unavailable` and `data.retryable`.
   test('and does not count yet when it comes from more than 60 seconds in the future', () => {
     const expiry = NOW_SECONDS + LIFETIME_SECONDS;
     expect(openAt(NOW_MS - 60_000, expiry)).toMatchObject({ issuedAtSeconds: NOW_SECONDS });
@@ -150,9 +150,8 @@ describe('a pointer expires', () => {
   });
 });
 
-// Rule pointer-3 (MRTR, "Server Requirements" 5): It serves the caller, the route, the method and the tool,
-// prompt or resource that it was made for, with the same arguments and other members of the request, until it
-// expires. A principal that appears or vanishes between two rounds is as wrong as another one.
+// Rule pointer-3 (MRTR, "Server Requirements" 5): It holds for the same caller, route, method, name and arguments,
+// until it expires.
 describe('a genuine pointer is refused', () => {
   const other = {
     'on another route': [{ route: 'billing' }, 'route'],

@@ -18,7 +18,7 @@ function pointerTo(resume: ResumePoint) {
   return { ...unsealed, audience: 'fleet', issuedAtSeconds: NOW_SECONDS, continuation };
 }
 
-// Rule pointer-15: A pointer to a call that runs as a task holds the task.
+// Rule tasks-9.
 describe('a resume point', () => {
   test.each<[string, ResumePoint]>([
     ['of an ordinary call', { ...session, lastEventId: 'e1', task: null }],

@@ -89,7 +89,7 @@ test('answers that come while the task looks at its call go with the next retry'
 describe('an answer that does not fit its question', () => {
   const refused: CallReply = { kind: 'failed', failure: illFormedAnswer('elicitation-1', 'wrong') };
 
-  // Rule promoted-4.
+  // Rule promoted-3.
   test('leaves the question open, also when that is found out late', async () => {
     const { task, clock, replies } = taskTestbed();
     const answered = task.answer(ANSWERS);
@@ -100,7 +100,7 @@ describe('an answer that does not fit its question', () => {
     expect(task.record.state).toEqual({ status: 'input_required', inputRequests: QUESTIONS });
   });
 
-  // Rule promoted-4.
+  // Rule promoted-3.
   test('leaves the question open that it is for, if another one was open before', async () => {
     const { task, clock, retries, replies } = taskTestbed();
     void task.answer(ANSWERS);
@@ -119,7 +119,7 @@ describe('an answer that does not fit its question', () => {
     expect(task.record.state).toEqual({ status: 'input_required', inputRequests: second });
   });
 
-  // Rule promoted-4.
+  // Rule promoted-3.
   test('leaves the question open at the replica that went on with the task', async () => {
     const { task, retries, replies } = taskTestbed({ inputResponses: ANSWERS });
     task.begin();
@@ -135,8 +135,7 @@ describe('answers that did not reach the call', () => {
   const error = { code: -32603, message: 'refused', data: notTaken };
   const refused = { kind: 'failed', failure: { error, httpStatus: 200 } } as const;
 
-  // Rule promoted-21: Answers that the server refused for the credentials of the caller, or that are too large for the
-  // replica that has the call, are refused. The question stays open if the call still waits.
+  // Rule promoted-3.
   test.each(['unauthorized', 'request_too_large'])(
     'leave the question open: %s',
     async (reason) => {
@@ -152,7 +151,7 @@ describe('answers that did not reach the call', () => {
     },
   );
 
-  // Rule promoted-21.
+  // Rule promoted-3.
   test('end the task if they ended the call', async () => {
     const { task, replies } = taskTestbed();
     const answered = task.answer(ANSWERS);
@@ -165,7 +164,7 @@ describe('answers that did not reach the call', () => {
     expect(task.record.state).toMatchObject({ status: 'failed', error: { message: 'refused' } });
   });
 
-  // Rule promoted-21.
+  // Rule promoted-3.
   test('are not why a call fails that has gone on without them', async () => {
     const { task, replies } = taskTestbed();
     const answered = task.answer(ANSWERS);
@@ -181,7 +180,7 @@ describe('answers that did not reach the call', () => {
     expect(task.record.state).toMatchObject({ status: 'failed', error: { message: 'ended' } });
   });
 
-  // Rule promoted-21.
+  // Rule promoted-3.
   test('are not what a call lacks that failed before it had any', async () => {
     const { task, retries, replies } = taskTestbed();
     task.moved();
@@ -198,8 +197,8 @@ describe('credentials that the server refuses when the call of a task is to go o
   const refused = { kind: 'failed', failure: { error, httpStatus: 401 } } as const;
   const bob = { ...FIRST.caller, headers: { authorization: 'Bearer renewed' } };
 
-  // Rule promoted-23: If the server refuses the credentials with which the call of a task is to go on, as when a token is over, the
-  // call goes on with those of the next request about the task. The task fails if these are refused as well.
+  // Rule promoted-23: If the server refuses credentials, the call goes on with those of the next request about the
+  // task, or fails.
   test('are replaced by those of the next request about it', async () => {
     const { task, retries, replies } = taskTestbed();
     task.moved();
@@ -228,8 +227,7 @@ describe('credentials that the server refuses when the call of a task is to go o
   });
 });
 
-// Rule shared-21: A task whose result or questions are too large for the store (47 MiB) fails with error -32603 that
-// says so, at all replicas. A call whose request is too large does not become a task.
+// Rule shared-21: A task whose result or questions exceed 47 MiB fails with -32603.
 test.each([
   ['a result', { kind: 'result', result: { content: [], text: 'x'.repeat(48 * 1024 * 1024) } }],
   ['a question', asking('x'.repeat(48 * 1024 * 1024))],
@@ -269,7 +267,7 @@ test('a task is left although the store is unreachable', async () => {
 });
 
 describe('a task that another replica has taken over', () => {
-  // Rule shared-16.
+  // Rule shared-13.
   test('keeps nothing any more, and has its call reply to its waiter', async () => {
     const tried: unknown[] = [];
     const store: Partial<TaskStore> = {
@@ -302,7 +300,7 @@ describe('a task that another replica has taken over', () => {
     expect(clock.pending).toBe(0);
   });
 
-  // Rule shared-16.
+  // Rule shared-13.
   test.each<[string, (task: RunningTask) => unknown]>([
     ['it is asked for', (task) => task.lookForEnd()],
     [
@@ -333,7 +331,7 @@ describe('a task that another replica has taken over', () => {
     expect(kept).not.toContain('working');
   });
 
-  // Rule shared-16.
+  // Rule shared-13.
   test('is not looked for once it is given back', async () => {
     const looks: string[] = [];
     const store: Partial<TaskStore> = {
@@ -353,7 +351,7 @@ describe('a task that another replica has taken over', () => {
     expect([did, looks]).toEqual([['gone'], []]);
   });
 
-  // Rule shared-16.
+  // Rule shared-13.
   test('takes no answer and no cancellation, unless it has ended', async () => {
     const { task, clock } = taskTestbed();
     await task.leave();

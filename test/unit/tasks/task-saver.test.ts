@@ -56,7 +56,7 @@ test('is kept when the store is back', async () => {
   expect(kept).toEqual([record]);
 });
 
-// Rule shared-15.
+// Rule shared-13.
 test('does not replace an end that another replica has kept', async () => {
   const { saver, kept, state, whileAway } = testbed({ state: { status: 'cancelled' } });
   await whileAway();
@@ -64,7 +64,7 @@ test('does not replace an end that another replica has kept', async () => {
   expect([kept, state.ends]).toEqual([[], 1]);
 });
 
-// Rule shared-16.
+// Rule shared-13.
 test('is not kept once the task is gone from here', async () => {
   const { saver, clock, gone, kept, state } = testbed(null);
   saver.save();
@@ -90,7 +90,7 @@ test('is kept as it is now, also if it changes just when the one before is kept'
   }
 });
 
-// Rule shared-14.
+// Rule shared-13.
 test('does not replace what the replica keeps that has taken the task over', async () => {
   const { saver, kept, state, whileAway } = testbed(null);
   state.isOurs = false;
@@ -99,7 +99,7 @@ test('does not replace what the replica keeps that has taken the task over', asy
   expect([kept, state.ends]).toEqual([[], 1]);
 });
 
-// Rule shared-15.
+// Rule shared-13.
 test('is kept if the task has ended here, whoever has taken it over', async () => {
   const { saver, kept, state, record, whileAway } = testbed(null);
   state.isOurs = false;
@@ -109,7 +109,7 @@ test('is kept if the task has ended here, whoever has taken it over', async () =
   expect([kept, state.ends]).toEqual([[record], 1]);
 });
 
-// Rule shared-15.
+// Rule shared-13.
 test('does not replace an end of the replica that had the task before, which was taken for dead', async () => {
   const { saver, kept, state } = testbed({ state: { status: 'cancelled' } });
   state.isAway = false;
@@ -136,7 +136,7 @@ test.each([
   },
 );
 
-// Rule shared-12.
+// Rule shared-8.
 test('is kept with the claim that the replica has now, if the store had lost the one before', async () => {
   const { saver, clock, kept, state, record } = testbed(null);
   Object.assign(state, { isAway: false, isOldToken: true });
@@ -147,8 +147,7 @@ test('is kept with the claim that the replica has now, if the store had lost the
   expect([kept, state.ends]).toEqual([[record], 0]);
 });
 
-// Rule shared-20: What a server says of its progress is kept once a second at most, and the last of it always. A change of state, or
-// the end of the process, is kept at once, with what was said before.
+// Rule shared-20: Progress of a task is stored at most once a second, and a change of state at once.
 describe('while the server says often how far it is', () => {
   async function saying() {
     const { saver, clock, kept, state, record } = testbed(null);

@@ -154,8 +154,6 @@ test.each(STAGES)('the end of a task frees everything where %s', async (_, optio
   expect(clock.pending).toBe(0);
 });
 
-// Rule shared-23: While nothing of a task changes, nothing of it is written or logged. It takes a new pointer,
-// once a minute at most, if its stream could be resumed at a later event, or has to be resumed with other credentials.
 describe('while a task waits for its server', () => {
   async function waitingTask(server: (testbed: Testbed) => void) {
     const testbed = tasksTestbed();
@@ -291,7 +289,7 @@ test('a task that another replica had meanwhile is left as that one kept it, als
   expect(kept.get(key)).toBe(theirs);
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test('a task that cannot be claimed again keeps no other one waiting', async () => {
   const testbed = tasksTestbed({}, 2);
   const { store, claims, leaseRestored, pass } = testbed;
@@ -313,7 +311,7 @@ test('a task that cannot be claimed again keeps no other one waiting', async () 
   expect(claims.size).toBe(2);
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test('a task that cannot be claimed again is not tried more often if that is asked for more often', async () => {
   const testbed = tasksTestbed();
   const { store, leaseRestored, pass } = testbed;
@@ -334,7 +332,7 @@ test('a task that cannot be claimed again is not tried more often if that is ask
   await Promise.all(again);
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test('a task that ends while it is claimed again keeps no claim', async () => {
   const testbed = tasksTestbed();
   const { tasks, store, claims, leaseRestored } = testbed;
@@ -383,7 +381,6 @@ test.each(HOLDERS)(
   },
 );
 
-// Rule shared-24: The request of a call, which can be large, is kept once. What changes of its task is kept apart from it.
 test('a change of a task is kept without the request of its call', async () => {
   const { tasks, server, store, kept, pass, leaseRestored } = tasksTestbed();
   const writes: [part: string, bytes: number][] = [];

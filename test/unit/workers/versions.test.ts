@@ -5,8 +5,8 @@ import { Worker } from '../../../src/workers/worker.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { configOf, withRoute } from '../config/problems-of.ts';
 
-// Rule upgrade-5: A package that is replaced while a gateway with workers runs: a worker that begins then is of another version than
-// its primary. It does not start, `worker.ended` says why, and after five of them the gateway drains and ends, so that it is started again.
+// Rule upgrade-5: A worker of another version than its primary does not start. After five of them the gateway drains
+// and ends.
 test('a worker of another version than its primary does not start', async () => {
   const start: WorkerStart = {
     type: 'start',

@@ -70,7 +70,7 @@ const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[
 describe('credentials that the server refuses', () => {
   // Rule answers-10 (2025-11-25 authorization, "Token Handling"): If the server refuses the credentials, the client
   // gets 401 or 403 with the challenge, and can retry.
-  // Rule pointer-5.
+  // Rule pointer-4.
   test.each([401, 403])(
     'with %i are told of, and the same pointer serves with better ones',
     async (status) => {

@@ -263,7 +263,7 @@ describe('a question that the server takes back', () => {
 describe('answers', () => {
   // Rule answers-8 (2025-11-25 transports, "Sending Messages to the Server" 3): Answers go to the server one by one,
   // in the order of the questions, with the credentials of their retry.
-  // Rule pointer-5.
+  // Rule pointer-4.
   test('go upstream one after the other, in the order of asking, with the credentials of the retry', async () => {
     let [open, most] = [0, 0];
     let finish = () => {};

@@ -44,9 +44,7 @@ describe('the same retry', () => {
     expect(again.response.result).toEqual(second.response.result);
   });
 
-  // Rule retries-2: A retry that is repeated to the letter gets what the first one got, in any order of its
-  // members: the same outcome while both wait, the same next question, and the same outcome for
-  // 2 min after the end. Nothing runs twice, and the server is not answered
+  // Rule retries-2: An identical retry gets the same outcome, on any replica, for 2 min after the end. Nothing runs
   // twice.
   test('sent twice at once gets the same result twice', async () => {
     const { url } = await legacyGateway({
@@ -73,8 +71,8 @@ describe('the same retry', () => {
 });
 
 describe('another retry with a used pointer', () => {
-  // Rule retries-3 (MRTR, "Server Requirements" 5): A retry with other answers to a round that is used up, or
-  // with the pointer of any round before the last, is refused as every bad pointer is.
+  // Rule retries-3 (MRTR, "Server Requirements" 5): Other answers to a used round, and the pointer of an earlier
+  // round, are refused.
   test('is refused, at once and later', async () => {
     const { url, gateway } = await legacyGateway({
       tools: {
@@ -107,9 +105,8 @@ describe('another retry with a used pointer', () => {
 });
 
 describe('an invalid pointer', () => {
-  // Rule pointer-6 (MRTR, "Server Requirements" 4): Every refusal is the same to the client: error -32602
-  // `Invalid or expired requestState` with `data.reason` `invalid_request_state`, HTTP status 200. Why it was
-  // refused is in the log line `pointer.refused` and in the metrics alone.
+  // Rule pointer-6 (MRTR, "Server Requirements" 4): Every refusal is 200, -32602 with `data.reason`
+  // `invalid_request_state`. The cause is in `pointer.refused` and in the metrics only.
   test('gets the same refusal, whatever is wrong, and its own reason in the log', async () => {
     const { url, gateway } = await legacyGateway({ tools: { ...greet, other: greet.greet } });
     const asked = await callTool(url, 'greet');

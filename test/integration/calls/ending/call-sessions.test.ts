@@ -19,8 +19,6 @@ describe('sessions', () => {
     expect(runs).toBe(2);
   });
 
-  // Rule lost-2 (2025-11-25 transports, "Session Management"): A call whose session the server has forgotten, or
-  // whose server was restarted, is lost, too.
   // Rule expired-4.
   test('of a parked call that the server forgot make the retry tell that the call is lost', async () => {
     const { url, legacy } = await legacyGateway({ tools: greet });
@@ -36,8 +34,7 @@ describe('sessions', () => {
     });
   });
 
-  // Rule laws-2: A finished call releases everything: no session, no connection, no stream, here or at
-  // the server.
+  // Rule laws-2: A finished call releases its sessions, connections and streams, here and at the server.
   // Rule sessions-4.
   test('are closed when the call ends, and nothing is left', async () => {
     const { url, legacy, gateway } = await legacyGateway(

@@ -72,9 +72,8 @@ const CASES = (['streamable-http', 'http-sse'] as const).flatMap((transport) =>
 );
 
 describe.each(CASES)('over $transport a tool that $tool does not act', ({ transport, tool }) => {
-  // Rule closing-2 (cancellation, "Behavior Requirements"): A tool that its SDK stops, or that asks its SDK whether
-  // it is cancelled, does not act on an answer that no user gave: when the time of a question is over, when there is
-  // no room to park the call, and when the process stops.
+  // Rule closing-2 (cancellation, "Behavior Requirements"): No tool acts on an answer that no user gave, if its SDK
+  // observes cancellation.
   test('when the time of its question is over', async () => {
     const { gateway, legacy, effects, heard, url } = await start(transport, {
       parking: { ttlMs: 500 },
@@ -120,8 +119,8 @@ const question = {
   params: { mode: 'form', message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
 };
 
-// Rule closing-3 (cancellation, "Behavior Requirements"): A question that the server takes back meanwhile is
-// not answered. A server that does not take the cancellation is not answered, and its session is ended.
+// Rule closing-3 (cancellation, "Behavior Requirements"): A session whose server does not accept the cancellation, or
+// does not end the call within 2 s, is not used again.
 test('a server that takes its question back because of the cancellation is not answered', async () => {
   const clock = new ManualClock();
   const mayTake = Promise.withResolvers<void>();

@@ -34,8 +34,6 @@ describe('a client that leaves', () => {
     expect(gateway.log.named('upstream.failed')).toEqual([]);
   });
 
-  // Rule closing-6: A server need not reply to a call that was cancelled. That its stream ends without a reply then is
-  // no failure in the log. _(2025-11-25 cancellation, "Behavior Requirements")_
   test('while a tool is at work has it cancelled, and a stream that then ends is no failure of the server', async () => {
     let end = () => {};
     const { server, gateway } = await ground(

@@ -91,10 +91,8 @@ const answered = ({ response }: Exchanged) => ({
 });
 const text = ({ response }: Exchanged): unknown => response.result?.content?.[0]?.text;
 
-// Rule reattach-4 (authorization, "Error Handling"): If the server refuses the credentials with which its stream is
-// resumed (401, 403), the call is not lost: the retry gets the server's status and `WWW-Authenticate`, and a retry
-// with valid credentials continues the call. The same holds if the stream of a parked call breaks after its token
-// expired.
+// Rule reattach-4 (authorization, "Error Handling"): If the server refuses the credentials of the retry, it gets the
+// status and challenge. A later retry continues the call.
 test('a call whose credentials are refused on resumption is left alone, and goes on with valid ones', async () => {
   const { server, revoke } = await guardedServer();
   const [one, other] = await gateways(server, 2);

@@ -34,8 +34,7 @@ const answers = ({ response }: Exchanged, answer: unknown = accept({ name: 'Ada'
   };
 };
 
-// Rule replay-2: Several retries that wait for a call which is lost have it replayed once, and share what
-// comes of it. An ill-formed answer uses nothing up.
+// Rule replay-2: A lost call is replayed once for all of its retries, at all replicas with Redis.
 test('a call that several retries wait for is replayed once, and they share its outcome', async () => {
   const first = Promise.withResolvers<never>();
   const finishing = Promise.withResolvers<void>();
@@ -81,8 +80,7 @@ const FORGETFUL: Clock = {
     systemClock.setTimer(afterMs === 120_000 ? 0 : afterMs, callback),
 };
 
-// Rule lost-3: A retry of a lost call gets this error for as long as its pointer is valid, however long ago the call
-// was lost. Where replay is allowed, the call is replayed.
+// Rule lost-3: A retry of a lost call gets `call_lost` for as long as its pointer is valid.
 test('a call that was lost long ago is called lost, and not its pointer invalid', async () => {
   const { gateway, url, calls, forget } = await start(greet, { clock: FORGETFUL });
   const asked = await callTool(url, 'greet');

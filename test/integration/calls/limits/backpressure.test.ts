@@ -47,8 +47,8 @@ const burst =
   };
 
 describe('the stream of a call', () => {
-  // Rule http-11: While 256 KiB wait for its client, the stream of a call is not read, and nothing is lost. The
-  // stream of a parked call is read, and its notifications are dropped.
+  // Rule http-11: While 256 KiB wait for its client, the stream of a call is not read. The stream of a parked call is
+  // read, and its notifications are dropped.
   test(
     'brings 30 MB of progress in a burst to a client that reads',
     { timeout: 60_000 },
@@ -190,8 +190,8 @@ async function gatewayOf(server: ScriptedServer, overrides: GatewayOverrides = {
 }
 
 describe('a stream that is shared', () => {
-  // Rule http-12 (progress, "Behavior Requirements"): A stream that several clients share is never paused. A slow
-  // client gets the newest progress, no log messages, the number of those it missed, and always the result.
+  // Rule http-12 (progress, "Behavior Requirements"): A shared stream is never paused. A slow client gets the newest
+  // progress, the number of missed log messages, and always the result.
   test(
     'brings each of two calls its result, and the newest progress',
     { timeout: 60_000 },

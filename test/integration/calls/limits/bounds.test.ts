@@ -107,8 +107,8 @@ const BOUNDS: readonly Bound[] = [
 /** Where the engineer on call finds which limit it is. */
 const LINES = ['request.limited', 'call.parking_limit', 'upstream.failed'] as const;
 
-// Rule time-and-room-11: A limit admits as many as it says. One more is refused with its own `data.reason`, which
-// `mrtr_gateway_failures_total` counts, and harms no other. When one of them is over, another one is admitted. The log names the key.
+// Rule time-and-room-11: A limit that is reached is logged by its key, at most once a minute, and counted in
+// `mrtr_gateway_failures_total`.
 describe.each(BOUNDS.map((bound) => ({ title: bound.limit, ...bound })))(
   '$title',
   ({ limit, overrides, tool, caller, reason }) => {

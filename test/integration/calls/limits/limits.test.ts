@@ -37,8 +37,7 @@ const done = (id: unknown) => ({
   result: { content: [{ type: 'text', text: 'done' }] },
 });
 
-// Rule time-and-room-7: At most `limits.maxRunningCalls` are at work for a client; one more gets error -32603
-// with `data.reason` `overloaded`. Parked calls do not count, also while their stream is being resumed.
+// Rule validation-23.
 test('a parked call whose stream is being resumed takes no place of a running one', async () => {
   let isCut = false;
   const { gateway, url } = await start(
@@ -64,7 +63,7 @@ test('a parked call whose stream is being resumed takes no place of a running on
   expect(plain.response.result.content[0].text).toBe('done');
 });
 
-// Rules validation-23, time-and-room-7.
+// Rule validation-23.
 test('no more calls run at once than may, though their tools have to be looked up first', async () => {
   let running = 0;
   let most = 0;
@@ -96,8 +95,7 @@ test('no more calls run at once than may, though their tools have to be looked u
   expect(most).toBeLessThanOrEqual(2);
 });
 
-// Rule time-and-room-18: The last twentieth of `limits.maxRunningCalls` is for callers that have less than half of it, so that
-// one caller cannot take all.
+// Rule time-and-room-18: The last twentieth of `limits.maxRunningCalls` is for callers with less than half of it.
 test('a caller that runs as many calls as it can leaves room for another one', async () => {
   const finish = Promise.withResolvers<void>();
   const { url } = await start(

@@ -44,10 +44,8 @@ describe('limits', () => {
     expect(text(done)).toBe('Ada');
   });
 
-  // Rule time-and-room-6: At most `limits.maxParkedCalls` wait, and `limits.maxParkedCallsPerPrincipal` for
-  // one caller. A call that would be one more is cancelled instead of being parked, and the client gets error
-  // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone, and keep their place while
-  // their answers are on their way. One that `calls.maxHold` would park stays with its client instead.
+  // Rule time-and-room-6: A call beyond `limits.maxParkedCalls` or `limits.maxParkedCallsPerPrincipal` is cancelled,
+  // with -32603 and `data.reason` `too_many_parked_calls`.
   test('a caller beyond its number of parked calls gets a clear error, and upstream is cancelled', async () => {
     const { url, legacy } = await legacyGateway(
       { tools: greetDeaf },
@@ -72,9 +70,7 @@ describe('limits', () => {
     expect(third.response.result.resultType).toBe('input_required');
   });
 
-  // Rule time-and-room-10: Anonymous callers cannot be told apart, so they have half of
-  // `limits.maxParkedCalls` together, and no limit each. It does not count towards the limits of others. The log names each limit that is
-  // reached, at most once a minute.
+  // Rule time-and-room-10: Anonymous callers have half of `limits.maxParkedCalls` together.
   test('anonymous callers share a limit of their own, and the log says when it is reached', async () => {
     const { gateway, url } = await legacyGateway(
       { tools: greet },

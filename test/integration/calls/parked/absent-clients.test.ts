@@ -17,8 +17,8 @@ import {
 } from '../../../fixtures/gateways/legacy-gateway.ts';
 
 describe('while nobody is connected', () => {
-  // Rule settled-1: What a server settles while its client is disconnected (it timed out, or went on without the answer)
-  // is kept for `parking.ttl` and given to the retry, whose answers come too late. The questions are closed out at the server.
+  // Rule settled-1: If the server ends a call before its answers, the client gets the outcome. A disconnected one
+  // gets it with its retry, for `parking.ttl`.
   test('what the server settles by itself is kept for the retry', async () => {
     const { url, legacy, gateway } = await legacyGateway({
       tools: {
@@ -70,11 +70,8 @@ describe('while nobody is connected', () => {
     },
   );
 
-  // Rule time-and-room-1 (MRTR, "Server Requirements" 5 and 8): A round may wait for `parking.ttl` (10 min by
-  // default), from when it was last asked, and a call for `parking.callTtl` (1 h) over all of its
-  // rounds, on whatever replicas. After that the server is told to stop, and a retry is refused as a bad
-  // pointer. One that came in time and still waits for a stream that broke gets error -32603 with `data.reason`
-  // `upstream_timeout`.
+  // Rule time-and-room-1 (MRTR, "Server Requirements" 5 and 8): A round waits for `parking.ttl` (10 min by default),
+  // and a call for `parking.callTtl` (1 h). Then the server is told to stop, and a retry is refused.
   test('a round that is not answered in time is closed out and cancelled upstream', async () => {
     const clock = new ManualClock();
     const overrides = { clock, parking: { ttlMs: 60_000 } };
@@ -93,12 +90,9 @@ describe('while nobody is connected', () => {
     expect(gateway.log.named('pointer.refused')).toMatchObject([{ reason: 'expired' }]);
   });
 
-  // Rule time-and-room-4 (2025-11-25 ping, "Implementation Considerations"): While a call waits for its
-  // client its session is pinged every `upstream.pingInterval` (1 min by default). A server that does not
-  // reply to two pings in a row, or does not know the session, counts as gone; credentials that are
-  // refused are not used for pings again.
   // Rule keep-alive-1 (2025-11-25 ping, "Usage Patterns"): A session with a parked call gets a `ping` every
   // `upstream.pingInterval` (60 s by default), at most 32 at a time for a server.
+  // Rule keep-alive-2.
   test('a human may take six minutes: the session is pinged and the answer still arrives', async () => {
     const clock = new ManualClock();
     const { url, legacy } = await legacyGateway({ tools: greet }, { clock });
@@ -130,9 +124,6 @@ describe('a server with a short timeout', () => {
     },
   });
 
-  // Rule time-and-room-5 (2025-11-25 lifecycle, "Timeouts"): A server that asked with a progress token is
-  // told every 15 s, with growing progress, that a user still thinks, so that a server that restarts its timeout
-  // with each progress goes on waiting.
   // Rule keep-alive-4 (2025-11-25 lifecycle, "Timeouts"): A server that gave its question a progress token gets
   // progress every 15 s until the answer.
   test('that restarts its timeout with each progress gets progress every 15 seconds while a user thinks', async () => {

@@ -15,9 +15,8 @@ import {
 const resumes = ({ method, headers }: Received) =>
   method === 'GET' && headers['last-event-id'] !== undefined;
 
-// Rule streams-5: While a stream is being resumed, a client that waits when `calls.maxDuration` or
-// `parking.callTtl` is over gets error -32603 with `data.reason` `upstream_timeout`, and a process that stops
-// leaves the call to the replica that can take it up, as with an open stream.
+// Rule streams-5: A client that waits at the end of `calls.maxDuration` or `parking.callTtl` gets -32603 with
+// `data.reason` `upstream_timeout`.
 test('a client that waits is told of the timeout when the time of the call is up while its stream is broken', async () => {
   const clock = new ManualClock();
   const { url, server } = await scriptedGateway(

@@ -58,8 +58,7 @@ test('a call that an earlier build parked is finished', async () => {
   expectOnlyAnswer();
 });
 
-// Rule upgrade-4: A `requestState` that a later build has sealed is answered with HTTP status 200 and `coordination_unavailable`,
-// `data.retryable`: its client retries, and a replica of that build serves it. The log says `pointer.refused`, with the reason `version`.
+// Rule upgrade-4: A `requestState` of a later build gets 200 with `coordination_unavailable` and `data.retryable`.
 test('a call that a later build parked is left to that build', async () => {
   const { url, gateway, server } = await laterBuild();
   const content = openBytes(testRing('seal'), CARRIED, text, 10_000).toString();

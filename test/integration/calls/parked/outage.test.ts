@@ -10,8 +10,7 @@ import {
 } from '../../../fixtures/gateways/replica-testbed.ts';
 import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 
-// Rule lost-4: A parked call whose connection broke waits for its server through five tries, which take about 15 s if each is
-// refused at once. If the server is unreachable for longer, the call is lost, also one whose server keeps its events.
+// Rule lost-4: A parked call whose connection broke waits for its server for about 15 s, and is then lost.
 test('a parked call is lost if its server is unreachable for longer than the tries take', async () => {
   const server = await legacyServer({ tools: greeter().tools, keepsEvents: true });
   const clock = hurriedClock(20);

@@ -118,7 +118,7 @@ describe('an outcome', () => {
 });
 
 describe('a client that goes away', () => {
-  // Rule leaving-2: When several requests wait for the same outcome, those that stay get it.
+  // Rule retries-2.
   test('while another one waits for the same outcome ends nothing', async () => {
     let finish = () => {};
     const { url, server, gateway } = await scriptedGateway(
@@ -145,8 +145,7 @@ describe('a client that goes away', () => {
     expect(server.methods()).not.toContain('notifications/cancelled');
   });
 
-  // Rule leaving-3 (streamable-http, "Cancellation"): A connection that closes after the question was
-  // answered with cancels nothing: that request is over.
+  // Rule responses-7.
   test('with its question has cancelled nothing: that request was over', async () => {
     const [onCall, options] = inTurn('one');
     const { url, server } = await scriptedGateway(onCall, {}, options);
@@ -168,10 +167,8 @@ describe('a client that goes away', () => {
 });
 
 describe('a call that nobody comes back for', () => {
-  // Rule closing-1 (2025-11-25 cancellation, "Behavior Requirements"): The request is cancelled first. Its
-  // open questions are answered only when the server has taken that (a 2xx to `notifications/cancelled`
-  // within 2 s): elicitation with `{"action":"cancel"}`, sampling with error -1, roots with error -32603.
-  // After 2 s its stream is cut, since some servers never end it.
+  // Rule closing-1 (2025-11-25 cancellation, "Behavior Requirements"): The request is cancelled first. If the server
+  // accepts that within 2 s, its questions get `{"action":"cancel"}`, -1 for sampling or -32603 for roots.
   // Rule cancellation-1.
   test('is cancelled first, then its questions are answered, then its stream is cut', async () => {
     const clock = new ManualClock();
@@ -252,8 +249,7 @@ describe('the session of a call that was cancelled', () => {
     return { clock, url, gateway, cancel: () => cancel() };
   }
 
-  // Rule closing-4: The session is used for another call only if the server ended the cancelled one within
-  // that time.
+  // Rule closing-3.
   test('is not used again when the server says nothing more', async () => {
     const { clock, url, gateway } = await cancelled(() => {});
     clock.advance(2_000);
@@ -262,7 +258,7 @@ describe('the session of a call that was cancelled', () => {
     expect(sessionsOf(gateway)).toBe(2);
   });
 
-  // Rule closing-4.
+  // Rule closing-3.
   test('is used again when the server has ended the call', async () => {
     const { url, gateway, cancel } = await cancelled((response, id) => {
       json(response, 200, { jsonrpc: '2.0', id, error: { code: -32000, message: 'cancelled' } });
@@ -274,8 +270,7 @@ describe('the session of a call that was cancelled', () => {
   });
 });
 
-// Rule streams-3: A retry that comes in the meantime waits for the stream: its answers go out when that is
-// back, so that an outcome cannot be missed.
+// Rule streams-3: A retry waits for a stream that is being resumed. Its answers go out when the stream is back.
 test('a retry that comes while the stream is being resumed waits for it, and its answers are not risked', async () => {
   let callId: unknown;
   let cut = () => {};
@@ -316,7 +311,7 @@ test('a retry that comes while the stream is being resumed waits for it, and its
   expect(server.methods().filter((method) => method === 'response')).toHaveLength(1);
 });
 
-// Rule retries-4 (caching, "Cache Key"): A result that follows a question must not be cached.
+// Rule caching-3.
 test('a resource that was read after a question must not be cached, whatever the operator says of others', async () => {
   const contents = [{ uri: 'test://one', text: 'for Ada' }];
   let finish = () => {};

@@ -19,9 +19,7 @@ describe('a call that is read on from where it stopped', () => {
   const RELEASED = { ...HEADERS, parking: { release: 'when-resumable' } } as const;
   const as = (token: string) => ({ headers: { 'x-user': 'ada', authorization: token } });
 
-  // Rule reattach-2: The stream is open before the answers go out: if it cannot be opened, nothing is
-  // answered. Both go with the session of the call and with the credentials of the retry; no credentials are
-  // in a pointer.
+  // Rule reattach-2: The stream is open before the answers go out. No credentials are in a pointer.
   test('has its stream back before its answers go out, both with the credentials of the retry', async () => {
     let callId: unknown;
     let resumed: ReturnType<typeof eventStream> | undefined;
@@ -126,7 +124,6 @@ describe('a call that is read on from where it stopped', () => {
     expect(server.methods()).not.toContain('response');
   });
 
-  // Rule reattach-3 (MRTR, "Server Requirements" 2): The numbers in the keys of questions continue.
   // Rule shown-5.
   test.each([
     ['counted', {}, ['elicitation-1', 'elicitation-2', 'elicitation-3']],
@@ -169,8 +166,6 @@ describe('a call that is read on from where it stopped', () => {
     expect(recoveries).toEqual(['reattach', 'reattach', 'reattach']);
   });
 
-  // Rule reattach-8: Once the stream beside it was opened, or was waited for, a stream that is resumed is taken for open also if
-  // the server ends each connection at once: the answers go out, and a later connection brings what follows.
   test('gets its answers also where the server ends each connection as soon as it responds', async () => {
     let callId: unknown;
     let isAnswered = false;
@@ -276,8 +271,8 @@ describe('a call that is read on from where it stopped', () => {
     expect(server.methods()).not.toContain('response');
   });
 
-  // Rule reattach-6: Questions that find no room in a pointer of 32 KiB stay with the owner alone; the log
-  // says so (`pointer.continuation_dropped`).
+  // Rule reattach-6: Questions that do not fit into a pointer of 32 KiB stay with the owner, and
+  // `pointer.continuation_dropped` is logged.
   test('is none whose question finds no room in the pointer: it stays with its owner', async () => {
     const incompressible = randomBytes(40_000).toString('base64');
     let finish = () => {};

@@ -94,9 +94,8 @@ async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverride
 }
 
 describe('with `parking.release: auto`', () => {
-  // Rule time-and-room-12: With `parking.release` `auto` parked calls stay until this process has seen the server
-  // deliver a reply at once on a stream that it resumed. From then on they are released as with
-  // `when-resumable`, until a resumption fails or is late: then they stay again. No call is released to find out.
+  // Rule time-and-room-12: With `parking.release: auto`, calls are released once the server has delivered a reply on
+  // a resumed stream.
   test('a call is released only once its server was seen to deliver', async () => {
     const { effects, legacy, call, answer, ended, recoveries, learn } = await stage('auto');
     await learn();
@@ -128,9 +127,8 @@ describe('with `parking.release: auto`', () => {
 });
 
 describe('the record of a released call', () => {
-  // Rule time-and-room-14: A released call counts towards the limits of parked calls, until a retry comes here or is
-  // relayed here, or until its time is over. Then it counts as abandoned, and the gateway logs it
-  // (`call.release_expired`).
+  // Rule time-and-room-14: A released call counts towards the limits of parked calls until its retry, or until it
+  // expires (`call.release_expired`).
   test.each([
     { maxParkedCalls: 2, maxParkedCallsPerPrincipal: 2 },
     { maxParkedCallsPerPrincipal: 2 },
@@ -154,8 +152,6 @@ describe('the record of a released call', () => {
   );
 });
 
-// Rule time-and-room-19: A call is not released in a round after the first with a question on a stream that names no call. Its
-// server does not repeat that, and a client that did not get the round comes again with the `requestState` before it.
 test('a call that asks beside its stream is kept for a client that comes again with the round before', async () => {
   const { call, ended } = await stage('when-resumable');
   const first = await call('both');
@@ -169,8 +165,7 @@ test('a call that asks beside its stream is kept for a client that comes again w
 });
 
 describe('the session of a released call', () => {
-  // Rule time-and-room-13: Releasing a call closes the stream of that call only. Its session goes on for the other calls
-  // of its caller, and is not ended while the call may come back: neither when these end, nor when it is idle.
+  // Rule time-and-room-13: A release closes the stream of that call only, and keeps its session.
   test('goes on for the other calls of its caller', async () => {
     const { legacy, working, call, answer, recoveries } = await stage('when-resumable');
     expect(text(await answer(await call('greet'), 'Ada'))).toBe('Hello Ada');

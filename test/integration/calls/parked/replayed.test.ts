@@ -7,7 +7,7 @@ import { answered, done, question, textOf } from '../../../fixtures/wire/asked-c
 
 // Rule failures-6.
 describe('a call that is lost', () => {
-  // Rule lost-1.
+  // Rule failures-6.
   test.each([
     { method: 'prompts/get', params: { name: 'hello' } },
     { method: 'resources/read', params: { uri: 'test://one' } },

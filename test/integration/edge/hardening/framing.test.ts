@@ -23,8 +23,8 @@ const body = callBody();
 const bytes = Buffer.byteLength(body);
 const chunk = `${bytes.toString(16)}\r\n${body}\r\n`;
 
-// Rule http-1: Ambiguous framing gets 400 and closes the connection: `Content-Length` beside `Transfer-Encoding`, a
-// repeated or signed length, folded headers, bare line feeds, broken chunks.
+// Rule http-1: Ambiguous framing gets 400 and closes the connection: two lengths, folded headers, bare line feeds,
+// broken chunks.
 describe('framing that could smuggle a request is refused, and the connection closed', () => {
   test.each<[string, string]>([
     [
@@ -88,8 +88,7 @@ describe('framing that could smuggle a request is refused, and the connection cl
     await expectUnharmed(field);
   });
 
-  // Rule http-2: Any transfer coding other than `chunked` gets 501, or 400 if the end of the body is unclear. Chunk
-  // extensions beyond their limit get 413.
+  // Rule http-2: Any transfer coding other than `chunked` gets 501. Chunk extensions beyond their limit get 413.
   test.each(['gzip, chunked', 'xchunked', 'gzip'])(
     'the transfer coding "%s" is not known here',
     async (coding) => {

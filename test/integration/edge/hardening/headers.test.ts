@@ -30,7 +30,7 @@ describe('headers', () => {
   });
 
   // Rule http-4 (streamable-http, "Server Validation"): A repeated `Host`, `Origin`, `Authorization`, `Content-Type`
-  // or `identity.header` gets 400. A repeated `MCP-Protocol-Version`, `Mcp-Method` or `Mcp-Name` gets 400, -32020.
+  // or identity header gets 400. A repeated `MCP-Protocol-Version`, `Mcp-Method` or `Mcp-Name` gets 400, -32020.
   test.each([
     ['Host', 'localhost', -32600],
     ['Origin', 'http://localhost', -32600],

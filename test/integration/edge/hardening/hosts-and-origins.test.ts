@@ -60,7 +60,7 @@ describe('behind a loopback address', () => {
   });
 
   // Rule callers-1 (streamable-http, "Security & Endpoint" 1): An `Origin` that is not in `edge.allowedOrigins` gets
-  // 403 on every path. On loopback the gateway's own origin passes, and a request without `Origin` always does.
+  // 403 on every path. A request without `Origin` passes.
   test.each([
     'http://localhost:5173',
     'https://127.0.0.1',

@@ -106,7 +106,7 @@ describe('members', () => {
 describe('a message', () => {
   const call = callBody();
   // Rule validation-8 (basic/index, "Requests"; streamable-http, "Sending Messages" 4): The body must be one JSON-RPC
-  // 2.0 request whose `id` is a string or an integer, otherwise 400, -32600.
+  // 2.0 request with a string or integer `id`, otherwise 400, -32600.
   // Rule validation-1.
   test.each([
     ['a batch', `[${call}]`],

@@ -20,8 +20,8 @@ async function inFrontOfPages(
 }
 
 describe('a page of a server, behind a loopback address', () => {
-  // Rule callers-10: On loopback, a document that passes through gets `Content-Security-Policy: sandbox` and
-  // `nosniff`.
+  // Rule callers-10: On loopback, a document gets `Content-Security-Policy: sandbox` and `nosniff`. `Cookie`,
+  // `Set-Cookie` and `Clear-Site-Data` do not pass.
   test.each(['/mcp', '/page', '/.well-known/page'])(
     'has no rights of this machine: one of %s is sandboxed',
     async (path) => {
@@ -48,7 +48,7 @@ describe('a page of a server, behind a loopback address', () => {
 });
 
 describe('cookies, which a browser shares between all ports of a host', () => {
-  // Rule callers-11: On loopback, `Cookie`, `Set-Cookie` and `Clear-Site-Data` do not pass.
+  // Rule callers-10.
   test.each(['/mcp', '/page'])(
     'of other applications do not reach the server of %s, and it sets none for them',
     async (path) => {

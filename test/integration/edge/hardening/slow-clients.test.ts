@@ -31,8 +31,7 @@ const isCancelled = ({ body }: { body: { method?: string } | undefined }) =>
 
 describe('a request that comes too slowly', () => {
   const head = (changes = {}) => rawRequest('POST', '/mcp', callHeaders(changes));
-  // Rule http-8: The head of a request can take 10 s, and the whole request 30 s. Then it gets 408 and the connection
-  // is closed.
+  // Rule http-8: A request has 10 s for its head and 30 s in all. Then it gets 408, and the connection closes.
   test.each<[string, string, string | undefined]>([
     ['without a first byte', '', undefined],
     ['with a head that stops', head().slice(0, 40), undefined],
@@ -151,8 +150,8 @@ describe('a client that does not read', () => {
       body: callBody('flood').replace('"_meta":{', '"_meta":{"progressToken":7,'),
     });
 
-  // Rule http-10: A client that reads nothing for 60 s while data waits is gone: its call is cancelled, and
-  // `edge.client_stalled` is logged. A listener is disconnected when 256 KiB wait for it.
+  // Rule http-10: A client that reads nothing for 60 s while data waits is gone (`edge.client_stalled`): its call is
+  // cancelled. A listener is disconnected when 256 KiB wait for it.
   test('its stream is cut after a while, and the call cancelled', async () => {
     const field = await ground({ timeouts: SHORT }, flood);
     const { client, server } = await openBoth(field.url);

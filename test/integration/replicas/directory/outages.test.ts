@@ -84,7 +84,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(restored).toHaveBeenCalledOnce();
     });
 
-    // Rule shared-12.
+    // Rule shared-8.
     test('in which the data is gone is told, although the reply to the renewal that met it is lost', async () => {
       const server = await startServer();
       const way = await Severable.to({ host: '127.0.0.1', port: server.port });

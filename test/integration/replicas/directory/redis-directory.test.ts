@@ -169,7 +169,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect.poll(() => a.directory.isAlive(a.instance), HEAL).toBe(true);
     });
 
-    // Rule store-11.
+    // Rule store-6.
     test('a lease that seems to last longer than any lasts no longer, as after the clock of the store was set back', async () => {
       const { directory } = await startReplica(single(server), 'a', { leaseMs: 300 });
       const redis = spy(server);
@@ -225,8 +225,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await b.directory.isAlive(a.instance)).toBe(false);
     });
 
-    // Rule shared-18: Whoever writes to Redis cannot have a replica connect to an address: only the leases have addresses, which
-    // replicas seal for themselves.
+    // Rule shared-17.
     test('an address that no replica wrote of itself is one of nobody', async () => {
       const a = await startReplica(single(server), '1');
       const b = await startReplica(single(server), '2');

@@ -17,7 +17,7 @@ test.each(Object.entries(samples))(
   },
 );
 
-// Rule upgrade-2.
+// Rule upgrade-1.
 test('keys and values are those of the fixture', async () => {
   const written = Object.entries(await IN_REDIS.write());
   const bare = written.map(([sample, text]) => [sample, IN_REDIS.bare(text)]);

@@ -74,9 +74,6 @@ describe('an event that never ends is cut at the limit', () => {
 
 // Rule cancellation-3 (2025-11-25 lifecycle, "Timeouts"): A server can work for `calls.maxDuration` (1 h by default)
 // while a client waits. Then the call is cancelled, with -32603 and `data.reason` `upstream_timeout`.
-// Rule time-and-room-2 (cancellation, "Timeouts"): While a client waits, the server may work for
-// `calls.maxDuration` (1 h by default); then the call is cancelled and the client gets error -32603 with
-// `data.reason` `upstream_timeout`.
 describe('a stream that goes on without a reply ends with the time that a call may take', () => {
   const notify = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
   test.each<[string, (stream: Stream, turn: number, received: Received) => void]>([

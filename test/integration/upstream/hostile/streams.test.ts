@@ -81,8 +81,6 @@ describe('responses', () => {
     await expectUnharmed(field);
   });
 
-  // Rule leaving-4 (cancellation, "Timing Considerations"): What the server still sends for a cancelled call is
-  // ignored.
   // Rules cancellation-1, wire-4.
   test('one that comes after the call was cancelled is dropped', async () => {
     const called = Promise.withResolvers<{ id: unknown; response: ServerResponse }>();
@@ -108,7 +106,7 @@ describe('a stream that has to be resumed', () => {
     stream.end();
   };
 
-  // Rules streams-1, resumption-3.
+  // Rules resumption-1, resumption-3.
   test('again and again is resumed at a bounded rate, for as long as a call may take', async () => {
     const inRealTime = { ...LIMITS, calls: { maxDurationMs: 700 }, clock: systemClock };
     const field = await ground(inRealTime, breaksOff, breaksOff);
@@ -121,7 +119,7 @@ describe('a stream that has to be resumed', () => {
     await expectUnharmed(field);
   });
 
-  // Rules streams-2, resumption-4.
+  // Rule resumption-4.
   test.each<[string, Answer]>([
     ['HTML', (_r, response) => void response.writeHead(200, { 'content-type': 'text/html' }).end()],
     ['JSON', (_r, response) => json(response, 200, {})],
@@ -152,7 +150,7 @@ describe('a stream that has to be resumed', () => {
   });
 
   // Rule resumption-4: A call is lost if its stream has no event ids, if the server refuses to resume it, or ends it
-  // ten times at once within 30 s.
+  // at once ten times in a row and for 30 s.
   test.each([
     ['a line break', 'a\rb'],
     ['letters beyond ASCII', 'über'],

@@ -13,8 +13,6 @@ import {
 } from '../../../fixtures/servers/upstream-testbed.ts';
 
 describe('a stream that ends too early', () => {
-  // Rule streams-2 (2025-11-25 transports, "Resumability and Redelivery"): A stream whose events have no ids
-  // is gone when it breaks, as is every stream of HTTP+SSE, and one that the server does not give back.
   // Rule resumption-4.
   test('is lost when its events have no ids', async () => {
     const server = await legacyServer((_received, response) => {
@@ -43,7 +41,6 @@ describe('a stream that ends too early', () => {
 
   // Rule resumption-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream with event ids that ends
   // without a response is resumed with `Last-Event-ID`. No event that the call took comes again.
-  // Rule streams-1.
   test('is resumed behind the last event when they have', async () => {
     let callId: unknown;
     const server = await legacyServer(
@@ -135,7 +132,7 @@ describe('a stream that ends too early', () => {
     ]);
   });
 
-  // Rules streams-2, resumption-4.
+  // Rule resumption-4.
   test('is lost when the server no longer knows it', async () => {
     const server = await legacyServer(
       (_received, response) => {

@@ -12,9 +12,7 @@ import {
   upstreamOf,
 } from '../../../fixtures/servers/upstream-testbed.ts';
 
-// Rule pointer-5: Credentials may change as well where the caller is known by `identity`: a token that was
-// refreshed meanwhile goes to the server with the retry, and for all that follows.
-// Rules wire-9, keep-alive-3.
+// Rules pointer-4, wire-9, keep-alive-3.
 test('a parked call outlives credentials that expire, and the next waiter brings the ones to ping with', async () => {
   const good = 'Bearer new';
   const server = await legacyServer(({ body, headers }, response) => {
@@ -105,7 +103,7 @@ test('pings of many sessions that are due at once are sent one after the other',
 });
 
 // Rule wire-9: Pings, resumptions and DELETE carry the credentials of the latest waiter.
-// Rule pointer-5.
+// Rule pointer-4.
 test('a stream that breaks is resumed with the credentials of the newest waiter', async () => {
   let finish = () => {};
   const server = await legacyServer(

@@ -129,7 +129,7 @@ describe('the reply to another request', () => {
   });
 });
 
-// Rule lost-1.
+// Rule failures-6.
 describe('a gateway calls a tool once', () => {
   test('that replies with an error about a session of its own', async () => {
     const server = await legacyServer(({ body }, response) => {

@@ -162,7 +162,7 @@ describe('HTTP+SSE', () => {
 
   // Rule resumption-7 (2024-11-05 transports, "HTTP with SSE"): Over HTTP+SSE the end of the stream ends the session
   // and its calls.
-  // Rule streams-2.
+  // Rule resumption-4.
   test('the call is lost with the stream, since there is no resumption', async () => {
     const server = await httpSseServer();
     const session = await open(upstreamOf(server, { transport: 'http-sse' }));

@@ -12,8 +12,8 @@ import {
 } from '../../../fixtures/servers/session-stage.ts';
 
 describe('a call that ended without a reply', () => {
-  // Rule concurrent-5: A call that ended without a reply can still have asked for 15 s, or for 10 min if the server
-  // did not accept its cancellation.
+  // Rule concurrent-5: A call that ended without a reply counts as one that could have asked for 15 s, or for 10 min
+  // if the server did not accept its cancellation.
   test('can ask for 15 s if the server took its cancellation', async () => {
     const ground = await stage();
     const { clock, start, session, send, replied } = ground;

@@ -32,8 +32,8 @@ const claiming = (method: string, version: JsonValue = MODERN) =>
   request(method, { _meta: { [CLAIM]: version } });
 const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
 
-// Rule eras-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): A message with a claim is
-// modern, whatever its headers say. A modern `initialize` gets 404, -32601.
+// Rule eras-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): The claim decides, whatever
+// the headers say or the connection carried before. A modern `initialize` gets 404, -32601.
 describe('a request that names its version in its own _meta is modern', () => {
   test.each<[string, JsonValue, string | null]>([
     ['tools/call', MODERN, MODERN],
@@ -57,8 +57,8 @@ describe('initialize without a claim', () => {
   const initialize = request('initialize', { protocolVersion: LEGACY, capabilities: {} });
 
   // Rule eras-4 (versioning, "Backward Compatibility with Initialization-Based Versions"; streamable-http, "Earlier
-  // Streamable HTTP Revisions"): A request without a claim and without the modern header is legacy. With
-  // `edge.legacyClients: pass-through`, the default, it goes to the server unchanged.
+  // Streamable HTTP Revisions"): A request without a claim or the modern header is legacy. With `edge.legacyClients:
+  // pass-through`, the default, it goes to the server unchanged.
   test.each([null, LEGACY])('and with the header %j is legacy', (header) => {
     expect(eraOf(initialize, header, both)).toEqual({ type: 'legacy' });
   });
@@ -185,7 +185,7 @@ test.each([5, 'x', null, true, {}, { method: 5, id: 1 }])('%j is no message', (b
   });
 });
 
-// Rule eras-1.
+// Rule eras-2.
 test('whatever comes has an era, and nothing with a claim is ever passed on as legacy', () => {
   const words = [
     'jsonrpc',

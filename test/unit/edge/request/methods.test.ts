@@ -32,7 +32,7 @@ test('server/discover is served here, lists and completions are passed on', () =
 });
 
 // Rule validation-16 (streamable-http, "Standard Request Headers"): A missing or different `Mcp-Method` gets 400,
-// -32020, as does `Mcp-Name`, which repeats `params.name` or `params.uri`.
+// -32020, and so does `Mcp-Name`, which repeats `params.name`, `params.uri` or the id of a task.
 test.each<[MethodName, string | null]>([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],

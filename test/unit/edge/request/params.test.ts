@@ -75,9 +75,9 @@ describe('answers and state', () => {
     },
   );
 
-  // Rule validation-22 (MRTR, "Error Handling" and "Supported Requests"): `inputResponses` must be an object of
-  // objects, and `requestState` a string. With other methods than `tools/call`, `prompts/get` and `resources/read`
-  // they get -32602.
+  // Rule validation-22 (MRTR, "Error Handling" and "Supported Requests"): Malformed `inputResponses` and
+  // `requestState` get -32602, and so does any of them with other methods than `tools/call`, `prompts/get` and
+  // `resources/read`.
   test.each([
     [{ inputResponses: null }, 'inputResponses must be an object'],
     [{ inputResponses: [] }, 'inputResponses must be an object'],

@@ -67,7 +67,6 @@ describe.each([
     expect([found.silences, clock.pending]).toEqual([0, 0]);
   });
 
-  // Rule relay-11.
   test('is not silent because the process that listens was stalled', () => {
     const clock = new StallingClock();
     const { reset, found } = watching(clock, afterMs);

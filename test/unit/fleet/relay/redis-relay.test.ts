@@ -196,8 +196,7 @@ describe('a retry that is relayed through Redis', () => {
 });
 
 describe('a retry whose owner was given up, and whose client may retry,', () => {
-  // Rule relay-10: If a replica gave the owner up and told its client to retry, it tells the owner, which keeps the
-  // call for half a minute. Through Redis it tells the owner when the store is available again.
+  // Rule relay-3.
   test('keeps its call for half a minute, and is told nothing more', async () => {
     const { clock, mail, waiter, told } = await givenUp();
     await mail.saw(1, () => {

@@ -17,8 +17,7 @@ function caller(headers: Record<string, string>, named: string | null = null): C
   return callerOf(headers, { principal: named }, OPTIONS);
 }
 
-// Rule relay-15: What a replica writes and another one cannot read is an error that says whether to retry; nothing is done twice,
-// and nothing hangs.
+// Rule relay-5.
 test.each([
   ['anonymous', caller({})],
   ['the local user', asLocalUser(caller({}))],
@@ -32,7 +31,7 @@ test.each([
   expect(readRequest(writeRequest(sent))).toEqual(sent);
 });
 
-// Rule relay-15.
+// Rule relay-5.
 test('a relayed request keeps its trace and the address of its client', () => {
   const trace = '0af7651916cd43dd8448eb211c80319c';
   const request = { ...RETRY, trace, caller: { ...RETRY.caller, address: '192.0.2.1' } };

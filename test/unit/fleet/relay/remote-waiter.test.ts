@@ -52,7 +52,7 @@ describe('a waiter whose client waits elsewhere', () => {
     for (const letter of posted) expect(letter.length).toBeLessThanOrEqual(MIB);
   });
 
-  // Rule relay-12.
+  // Rule relay-13.
   test('is behind while more than 1 MiB waits for it, and gets everything', async () => {
     const { waiter, posted, take } = reader();
     waiter.begin();
@@ -70,7 +70,7 @@ describe('a waiter whose client waits elsewhere', () => {
     expect(readRelayLines(posted.join(''))).toHaveLength(3 + 1);
   });
 
-  // Rule relay-12.
+  // Rule relay-13.
   test('keeps nobody waiting for it once it has its outcome, or has gone', async () => {
     const params = { data: 'x'.repeat(2 * MIB) };
     const [answered, gone] = [reader(), reader()];

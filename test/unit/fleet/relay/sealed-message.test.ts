@@ -11,11 +11,8 @@ const ring = <Purpose extends KeyPurpose>(purpose: Purpose, byte = 1) =>
 const placeOf = (key: string) => ({ audience: 'fleet', key });
 const LETTER: RelayMessage = { kind: 'retry', id: 'id', from: 'one', number: 0, text: 'a secret' };
 
-// Rule relay-8: What replicas write to each other is sealed with a key of its own, for one process and one
-// retry, so credentials and answers are unreadable on the way, and whoever pretends to be a replica learns
-// and forges nothing. On a connection, each frame opens once and in its place, and of a peer that has not
-// shown the key no more than 16 bytes are kept, for 2 s. The relay’s port takes nothing else: everything but
-// a message for this process gets HTTP status 421.
+// Rule relay-8: Messages between replicas are sealed for one process and one retry. Everything else at the relay's
+// port gets 421.
 describe('a message', () => {
   const open = (sealed: string, to = 'other') =>
     openMessage(ring('relay'), placeOf(to), sealed, 10_000);

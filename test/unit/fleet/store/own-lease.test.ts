@@ -48,7 +48,7 @@ test('nobody is told of the first lease, nor of those that are renewed in time',
   expect([told(), lease.isKnownNew]).toEqual([0, false]);
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test('a lease that is gone is noticed when it is renewed', async () => {
   const { clock, renew, loseData, lease, told } = testbed();
   await renew();
@@ -59,7 +59,7 @@ test('a lease that is gone is noticed when it is renewed', async () => {
   expect(lease.isKnownNew).toBe(false);
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test.each([
   ['the renewal that found it gone', 1],
   ['what made it again', 2],
@@ -78,7 +78,7 @@ test.each([
   expect(told()).toBe(1);
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test('nobody is told of a lease that was there, although the reply to a renewal is lost', async () => {
   const { clock, renew, loseReplyOf, isNew, told } = testbed();
   await renew();
@@ -92,7 +92,7 @@ test('nobody is told of a lease that was there, although the reply to a renewal 
   expect([told(), await isNew()]).toEqual([0, false]);
 });
 
-// Rule shared-14.
+// Rule shared-13.
 test('a lease that could not be renewed for its time counts as gone, whatever arrives late', async () => {
   const { clock, renew, loseReplyOf, told } = testbed();
   await renew();
@@ -104,7 +104,7 @@ test('a lease that could not be renewed for its time counts as gone, whatever ar
   expect(told()).toBe(1);
 });
 
-// Rule shared-12.
+// Rule shared-8.
 test('two renewals at once that find the lease gone tell it once', async () => {
   const { renew, loseData, told } = testbed();
   await renew();

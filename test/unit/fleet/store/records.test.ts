@@ -20,7 +20,7 @@ test('a claim is read as it was written, and says no address', () => {
   });
 });
 
-// Rule relay-15.
+// Rule relay-5.
 test.each([
   ['a later version', JSON.stringify({ v: 2, fencingToken: 7, owner: NAME })],
   ['no version', JSON.stringify({ fencingToken: 7, owner: NAME })],

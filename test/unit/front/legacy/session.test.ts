@@ -127,7 +127,7 @@ const messageOf = (message: object) => ({ jsonrpc: '2.0', ...message });
 
 describe('in front of a server over stdio', () => {
   // Rule face-1: The response to a POST is JSON if it is the only message and comes within 5 s, otherwise an event
-  // stream. `Accept` decides if it allows only one.
+  // stream.
   test('a response alone is one JSON object, byte for byte as the server wrote it', () => {
     const field = open();
     const number = field.ask(1, 'tools/list');
@@ -165,8 +165,8 @@ describe('in front of a server over stdio', () => {
     expect([response.type, response.messages]).toEqual([type, [messageOf(result(1))]]);
   });
 
-  // Rule face-2: A question goes on its open call, else on another open POST, else on the GET. It waits 30 s for one,
-  // then the server gets an error.
+  // Rule face-2: A question goes on its call, else on another POST, else on the GET. After 30 s without any of them
+  // the server gets an error.
   test('a question goes on the newest call, else on another request, else on the GET', () => {
     const field = open();
     const { response: standalone } = field.listen();
@@ -227,7 +227,7 @@ describe('in front of a server over stdio', () => {
     expect(call.messages).toHaveLength(1);
   });
 
-  // Rule face-4: A later GET replaces the earlier one. Within 2 s it gets 409.
+  // Rule face-4: A later GET replaces the earlier one, or gets 409 within 2 s.
   test('a later GET replaces the earlier one', () => {
     const field = open();
     const first = field.listen();

@@ -42,8 +42,8 @@ function stage() {
   return { sessions, log, open };
 }
 
-// Rule face-29: A principal can open 300 sessions a minute. Further ones get an error that says when the next is
-// allowed.
+// Rule face-29: A principal can open 300 sessions a minute, and a process has at most 10,000. Beyond that the longest
+// idle one ends.
 test('a principal that opens sessions too fast gets an error, and others do not', async () => {
   const { sessions, log, open } = stage();
   for (let i = 0; i < 300; i += 1) expect((await open('ada')).key).not.toBeNull();
@@ -55,7 +55,7 @@ test('a principal that opens sessions too fast gets an error, and others do not'
   await sessions.close();
 });
 
-// Rule face-31: A process has at most 10,000 sessions of legacy clients. The longest idle one ends for another.
+// Rule face-29.
 test('where a process has all the sessions that it can have, the longest idle one ends', async () => {
   const { sessions, open } = stage();
   const first = await open(null);

@@ -53,8 +53,8 @@ test('a server that said nothing has no capabilities and no instructions', () =>
 });
 
 // Rule discover-4 (versioning, "Extension Negotiation"; logging, "Capabilities"): `tools`, `prompts`, `resources`,
-// `logging`, `completions` and MCP Apps are declared if the server declares them. Its tasks, `experimental` and
-// unknown capabilities are not.
+// `logging`, `completions`, MCP Apps, OpenAI's settings and `upstream.extensions` are declared as by the server.
+// Other extensions are not.
 describe('capabilities', () => {
   const all = {
     tools: { listChanged: true },
@@ -89,8 +89,7 @@ describe('capabilities', () => {
     expect(modernCapabilities({ extensions: { 'com.example/odd': {} } }, true)).toEqual({});
   });
 
-  // Rule discover-10 (OpenAI MCP Extensions, "Server Capabilities"): `openai/settings`, `openai/mentions` and the
-  // extensions of `upstream.extensions` are declared as the server sent them.
+  // Rule discover-4.
   test.each(['openai/settings', 'openai/mentions'])('tell of %s as it was sent', (id) => {
     const [sent, older] = [{ readTool: 'a', more: [1.5] }, { readTool: 'old' }];
     const told = (capabilities: JsonObject) => modernCapabilities(capabilities, true);
@@ -103,7 +102,7 @@ describe('capabilities', () => {
     });
   });
 
-  // Rule discover-10.
+  // Rule discover-4.
   test('tell of what the operator names, where the server declares it', () => {
     const odd = { 'com.example/odd': { a: 1 } };
     const named = ['com.example/odd', 'com.example/other', 'com.example/older'];

@@ -101,7 +101,7 @@ describe('cache fields (caching, "Cacheable Results")', () => {
     expect(completeResult('tools/list', own, { serverInfo, caching })).toMatchObject(caching);
   });
 
-  // Rule retries-4.
+  // Rule caching-3.
   test('of a result that answers made are never the upstream’s (caching, "Cache Key")', () => {
     const own = { contents: [], ttlMs: 5, cacheScope: 'public' };
     expect(complete('resources/read', own, false)).toMatchObject({

@@ -23,8 +23,8 @@ test('the digest of a request stays what it is: other releases of the fleet comp
 });
 
 describe('the digest of a retry equals that of the first request', () => {
-  // Rule pointer-4: Not bound are `_meta`, `inputResponses`, the order of members, the spelling of numbers,
-  // and whether empty `arguments` are sent: those may change between rounds.
+  // Rule pointer-4: `_meta`, the order of members, the spelling of numbers and, with `identity`, the credentials can
+  // change.
   test('although it carries answers, state and other metadata', () => {
     const retry = call({
       _meta: { progressToken: 7 },

@@ -14,9 +14,8 @@ const kidOf = (requestState: string): unknown =>
   JSON.parse(Buffer.from(requestState.split('.')[0] ?? '', 'base64url').toString()).kid;
 
 describe('rotation', () => {
-  // Rule pointer-7: All keys in `seal.keys` open, the first one seals. Keys can be brought in and retired one
-  // phase at a time while calls are parked; a deployment that shares keys, but not `seal.audience`, is another
-  // deployment.
+  // Rule pointer-7: All keys in `seal.keys` open, and the first one seals. A pointer of another `seal.audience` is
+  // refused.
   test('never breaks a retry between two neighbouring phases, in either direction', () => {
     for (const [index, keys] of PHASES.entries()) {
       for (const neighbour of PHASES.slice(Math.max(0, index - 1), index + 2)) {

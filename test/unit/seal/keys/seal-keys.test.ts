@@ -18,8 +18,7 @@ function rotating() {
   return { clock, keys, ring, seal, open };
 }
 
-// Rule reload-7: The first of the keys seals as soon as the configuration counts. A key that was removed opens what it
-// sealed for as long as that can live.
+// Rule reload-7: The first key seals at once. A removed key opens what it sealed until that expires.
 test('the first key seals, and an earlier one opens until what it sealed has expired', () => {
   const { clock, keys, ring, seal, open } = rotating();
   const before = seal();

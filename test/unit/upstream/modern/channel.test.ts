@@ -226,7 +226,7 @@ test('a request whose question is not answered in time fails as one that took to
   });
 });
 
-// Rule back-20: A form of OpenAI's extension is asked with the schema that the server sent.
+// Rule openai-5.
 test('a rich form is asked with openai/elicitation/create', async () => {
   const field = await session({ extensions: { 'openai/elicitation': { form: {} } } });
   await field.say(CALL);
@@ -255,8 +255,7 @@ test('a rich form is asked with openai/elicitation/create', async () => {
   ]);
 });
 
-// Rule back-21: A tool that needs a task gets one: the gateway polls it, asks its questions and returns its result. A
-// cancellation cancels the task.
+// Rule back-21: A tool that needs a task gets one: the gateway polls it, asks its questions and returns its result.
 test('a call that needs tasks is made with them, and its client gets the result', async () => {
   const field = await session();
   await field.say(CALL);
@@ -336,7 +335,7 @@ test('a cancelled call withdraws its question, and its client gets no reply', as
   });
 });
 
-// Rule back-22: Methods of MCP that no modern server has get -32601. Methods of vendors are sent unchanged.
+// Rule back-22: Methods of MCP that no modern server has get -32601. Vendors' methods are sent unchanged.
 test('what no server of 2026-07-28 has is refused, and what a vendor has is sent', async () => {
   const field = await session();
   for (const method of ['tasks/list', 'server/discover', 'subscriptions/listen', 'sampling/x']) {
@@ -402,7 +401,7 @@ test('a resource that the server does not tell of gets -32602', async () => {
   expect(field.sent.at(-1)?.isCancelled).toBe(true);
 });
 
-// Rule back-29: A malformed message gets an error. Absent params that are written as `null` count as absent.
+// Rule back-29: A malformed message gets an error. Params that are `null` count as absent.
 test('params that are no object get an error, and an answer that is none ends its question', async () => {
   const field = await session();
   await field.say({ id: 7, method: 'tools/list', params: null });

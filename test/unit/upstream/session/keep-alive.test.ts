@@ -39,7 +39,7 @@ function pingingWhile(isWorking: () => boolean, ...fates: ('answered' | Upstream
   return { clock, gone, keepAlive, pass, pings: () => pings };
 }
 
-// Rule time-and-room-4.
+// Rule keep-alive-2.
 describe('a server counts as gone', () => {
   // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): If two pings in a row get no response, 500, 502 or
   // 504, the call is lost. A busy server over stdio misses no ping.
@@ -104,7 +104,7 @@ function repeated(code: UpstreamFailureCode, times: number): UpstreamFailureCode
 
 describe('credentials that are refused', () => {
   // Rule keep-alive-3: Credentials that a ping shows to be refused are not sent again. The call goes on.
-  // Rule time-and-room-4.
+  // Rule keep-alive-2.
   test('are not sent again, and end nothing', async () => {
     const { clock, gone, keepAlive, pass, pings } = pinging('unauthorized');
     await pass(3);

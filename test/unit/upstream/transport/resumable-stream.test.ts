@@ -70,7 +70,6 @@ function resuming() {
 }
 
 describe('a server that takes the GET, and sends nothing until the GET times out', () => {
-  // Rule resumption-2.
   test('has lost no call, however long its user thinks', async () => {
     const { gets, fail, end } = resuming();
     for (let times = 0; times < 60; times += 1) await fail('upstream_timeout');
