@@ -30,12 +30,16 @@ const REFERENCE = new RegExp(`^Rules? (${KEY.source}(?:, ${KEY.source})*)\\.$`);
 const TEST = /^\s*(?:test|describe|it|for)\b/;
 const SECTION = /<!-- rules ([a-z-]+) -->/g;
 const WIDTH = 118;
+/** What a reader takes in at once. Reasons are in comments and in docs/adr. */
+const MAX_WORDS = 40;
+/** A space that is not in a code span. */
+const OUTSIDE_CODE = / (?=(?:[^`]*`[^`]*`)*[^`]*$)/;
 
 /**
  * Reads the rules from the comments of all test files.
  *
- * @throws {Error} with one line for each comment that is malformed, each duplicate rule, and each reference to a
- *   rule that has no home
+ * @throws {Error} with one line for each comment that is malformed, each rule that is a duplicate or too long, and
+ *   each reference to a rule that has no home
  */
 export function readRules(files: readonly TestFile[]): Rule[] {
   const comments = files.flatMap(({ path, text }) => commentsIn(path, text));
@@ -49,6 +53,10 @@ export function readRules(files: readonly TestFile[]): Rule[] {
     const [, others] = REFERENCE.exec(text) ?? [];
     if (key !== undefined && rule !== undefined) {
       if (rules.has(key)) problems.push(`${where}: duplicate rule ${key}`);
+      const words = rule.split(' ').length;
+      if (words > MAX_WORDS) {
+        problems.push(`${where}: rule ${key} has ${words} words, expected at most ${MAX_WORDS}`);
+      }
       rules.set(key, { key, text: rule, specification, home: path });
     } else if (others !== undefined) {
       for (const other of others.split(', ')) references.add(other);
@@ -101,7 +109,7 @@ function itemOf({ key, text, specification, home }: Rule): string {
 function wrapped(item: string): string {
   const lines: string[] = [];
   let line = '';
-  for (const word of item.split(' ')) {
+  for (const word of item.split(OUTSIDE_CODE)) {
     if (line !== '' && `${line} ${word}`.length > WIDTH) {
       lines.push(line);
       line = `  ${word}`;

@@ -22,7 +22,7 @@ async function sentFor(field: Ground, headers: Record<string, string>) {
 describe('headers of the caller', () => {
   // Rule envelope-5 (streamable-http, "Server Behavior for Custom Headers"): Of the client's headers, only
   // `Authorization`, `traceparent`, `tracestate`, `Mcp-Param-*` and those of `upstream.forwardHeaders` go upstream.
-  // They are never logged or stored.
+  // The last are never logged or stored.
   test('that are the call’s own go with every message that it causes', async () => {
     const field = await ground();
     const own = {

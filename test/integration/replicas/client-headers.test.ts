@@ -76,8 +76,8 @@ test('an API key goes with every message to a server over HTTP+SSE', async () =>
   expect(JSON.stringify(gateway.lines())).not.toContain('key-of');
 });
 
-// Rule callers-8: Callers with different values of `Authorization` or `identity.credentialHeaders` share no session,
-// parked call or cached list.
+// Rule callers-8: Without `identity.source: jwt`, callers with different values of `Authorization` or
+// `identity.credentialHeaders` share no session, parked call or cached list.
 test('an API key has a session of its own, and so has each user of it', async () => {
   const counting = await countingServer();
   const { server } = counting;

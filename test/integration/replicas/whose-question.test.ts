@@ -38,8 +38,8 @@ async function workingServer() {
   return { server, finish: working.resolve };
 }
 
-// Rule questions-10: With several processes, only the one that has the home of a session shows a question that names
-// no call. Without homes, it is held for 30 s and declined.
+// Rule questions-10: With several processes, only the one with the home of a session shows a question that names no
+// call. After a takeover without homes, it is held for 30 s and declined.
 test(
   'a resumed call is not asked what another call of its caller asks at a third replica',
   { tags: ['redis', 'long'] },

@@ -49,8 +49,8 @@ async function tasksInRedis() {
   return { redis, one, other, taskAt };
 }
 
-// Rule shared-17: Whoever writes to Redis cannot get tasks of others, send a replica to an address, or restore an
-// earlier state.
+// Rule shared-17: Whoever writes to Redis cannot get tasks of others, or send a replica to an address. A replica
+// never goes back to an earlier state of a task.
 describe('a record of a task that is moved to the task of another caller', () => {
   test.each(['whoami', 'greet'])('shows them nothing of it: %s', async (tool) => {
     const { redis, other, taskAt } = await tasksInRedis();

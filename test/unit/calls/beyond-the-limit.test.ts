@@ -53,7 +53,6 @@ function reasonOf(reply: CallReply) {
   return isJsonObject(data) ? data['reason'] : null;
 }
 
-// Rule time-and-room-16: A call that is taken over from another replica is parked beyond the limit, too.
 test('a call that another replica had is taken over, and counts', async () => {
   const { calls, server, asking } = await fullProcess();
   const profile = { ...FIRST.profile, roots: true };
@@ -74,7 +73,6 @@ test('a call that another replica had is taken over, and counts', async () => {
   expect(await answered).toMatchObject({ result: RESULT });
 });
 
-// Rule time-and-room-16.
 test('a call whose client waits over a replica that stops is not ended, and counts', async () => {
   const { calls, server, asking, parked } = await fullProcess();
   const [key = ''] = Object.keys(inputRequestsOf(parked));

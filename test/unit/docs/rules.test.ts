@@ -56,6 +56,7 @@ describe('a rule comment', () => {
     ['is malformed', '// Rule forms: Shown.\ntest();', 'malformed rule comment'],
     ['has no test below', '// Rule forms-1: Shown.\nconst a = 1;', 'expected a test'],
     ['refers to nothing', '// Rule forms-1.\ntest();', 'rule forms-1 has no text'],
+    ['is long', `// Rule forms-1: ${'a '.repeat(41)}\ntest();`, 'rule forms-1 has 41 words'],
     ['gives a text twice', '// Rule a-1: A.\n// Rule a-1: B.\ntest();', 'duplicate rule a-1'],
   ])('that %s is an error', (_, text, problem) => {
     expect(() => readRules([file(text)])).toThrow(problem);

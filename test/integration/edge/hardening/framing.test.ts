@@ -88,7 +88,8 @@ describe('framing that could smuggle a request is refused, and the connection cl
     await expectUnharmed(field);
   });
 
-  // Rule http-2: Any transfer coding other than `chunked` gets 501. Chunk extensions beyond their limit get 413.
+  // Rule http-2: Any transfer coding other than `chunked` gets 501 or 400. Chunk extensions beyond their limit get
+  // 413.
   test.each(['gzip, chunked', 'xchunked', 'gzip'])(
     'the transfer coding "%s" is not known here',
     async (coding) => {

@@ -59,8 +59,8 @@ describe('behind a loopback address', () => {
     await expectUnharmed(field);
   });
 
-  // Rule callers-1 (streamable-http, "Security & Endpoint" 1): An `Origin` that is not in `edge.allowedOrigins` gets
-  // 403 on every path. A request without `Origin` passes.
+  // Rule callers-1 (streamable-http, "Security & Endpoint" 1): An `Origin` that is neither in `edge.allowedOrigins`
+  // nor, on loopback, the gateway's own gets 403 on every path. A request without `Origin` passes.
   test.each([
     'http://localhost:5173',
     'https://127.0.0.1',

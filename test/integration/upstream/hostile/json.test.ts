@@ -112,8 +112,8 @@ describe('JSON', () => {
     await expectUnharmed(field);
   });
 
-  // Rule errors-1 (basic, "Error Responses"): An error code of the wrong type becomes -32603, and such a message
-  // "Unknown error".
+  // Rule errors-1 (basic, "Error Responses"): A code of the wrong type becomes -32603, and a message of the wrong
+  // type "Unknown error".
   test.each<[string, object, object]>([
     ['nothing', {}, { code: -32603, message: 'Unknown error' }],
     ['a code that is text', { code: 'E_BAD', message: 'm' }, { code: -32603, message: 'm' }],

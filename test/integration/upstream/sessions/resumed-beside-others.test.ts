@@ -100,8 +100,7 @@ describe('a call that is resumed in a session that had others', () => {
     expect(ours.exchange.resumable()).not.toHaveProperty('beside');
   });
 
-  // Rule concurrent-9 (2025-11-25 transports, "Resumability and Redelivery"): A resumed stream that carries messages
-  // of another call belongs to both: a question on it is held.
+  // Rule concurrent-1.
   test('shares its stream with another one if that carries messages of both', async () => {
     const { resume, on, settledOn } = await adopted();
     const ours = await resume(OURS, 'e1');

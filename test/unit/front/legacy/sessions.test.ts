@@ -42,8 +42,8 @@ function stage() {
   return { sessions, log, open };
 }
 
-// Rule face-29: A principal can open 300 sessions a minute, and a process has at most 10,000. Beyond that the longest
-// idle one ends.
+// Rule face-29: A principal that opens more than 300 sessions a minute gets an error. Beyond 10,000 sessions of a
+// process the longest idle one ends.
 test('a principal that opens sessions too fast gets an error, and others do not', async () => {
   const { sessions, log, open } = stage();
   for (let i = 0; i < 300; i += 1) expect((await open('ada')).key).not.toBeNull();

@@ -114,8 +114,8 @@ describe('a property that may be null', () => {
     { type: ['string', 'null'], default: null },
   ];
 
-  // Rule forms-2 (elicitation, "Requested Schema"): A property that can be `null` is asked as its other type. Left
-  // out, it goes back as `null`.
+  // Rule forms-2 (elicitation, "Requested Schema"): A property that can be `null` is asked as its other type. A
+  // required one that is left out goes back as `null`.
   test.each(unions)('is asked as what else it may be, without a null default: %j', (definition) => {
     expect(shownProperty(definition)).toEqual({ type: 'string' });
   });
