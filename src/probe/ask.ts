@@ -115,6 +115,8 @@ export interface RecordedResponse {
   readonly mediaType: string;
   /** The session id in the response. It is a credential: it is sent to the server only. */
   readonly sessionId: string | null;
+  /** How far the clock of the server is ahead by its `Date`, in ms; `null` without one. */
+  readonly aheadMs: number | null;
 }
 
 export class RecordingHttpClient extends HttpClient {
@@ -125,7 +127,13 @@ export class RecordingHttpClient extends HttpClient {
     super(
       {
         ...options,
-        onHead: (method, head) => recorded.push({ method, ...head, sessionId: sessionIdIn(head) }),
+        onHead: (method, head) =>
+          recorded.push({
+            method,
+            ...head,
+            sessionId: sessionIdIn(head),
+            aheadMs: aheadIn(head, clock.now()),
+          }),
       },
       clock,
     );
@@ -142,10 +150,21 @@ export class RecordingHttpClient extends HttpClient {
     return this.#recorded.findLast((one) => one.method === method) ?? null;
   }
 
+  /** How far the clock of the server was ahead at its first response, in ms; `null` if it told no time. */
+  get aheadMs(): number | null {
+    return this.#recorded[0]?.aheadMs ?? null;
+  }
+
   /** The first session id that the server issued. */
   get sessionId(): string | null {
     return this.#recorded.find(({ sessionId }) => sessionId !== null)?.sessionId ?? null;
   }
+}
+
+/** Reads how far the clock of the server is ahead. `Date` has whole seconds (RFC 9110, section 5.6.7): on average half of one is cut off. */
+function aheadIn({ headers }: ResponseHead, nowMs: number): number | null {
+  const serverMs = Date.parse(String(headers['date']));
+  return Number.isNaN(serverMs) ? null : serverMs + 500 - nowMs;
 }
 
 /** Reads the session id of a response. */

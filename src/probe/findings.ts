@@ -62,7 +62,7 @@ interface LegacyProbe extends ProbeTarget {
 }
 
 /** What is found out from the server itself. */
-type ServerFindings = Omit<Findings, 'format' | 'url' | 'command'>;
+type ServerFindings = Omit<Findings, 'format' | 'url' | 'command' | 'clockAheadMs'>;
 
 /** Probes the server. @throws UpstreamFailure if no session can be opened, ProbeFailure if the server lacks the tool to call */
 export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {

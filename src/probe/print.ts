@@ -39,6 +39,19 @@ export function reportText(report: ProbeReport, coloured: boolean): string {
   return sections.filter((section) => section !== '').join('\n');
 }
 
+/** Says in one line what a server speaks, and whether its calls can be resumed. */
+export function lineAbout(report: ProbeReport): string {
+  const { served, transport, server, tools } = report;
+  const isSeen = report.resumption.eventIds === 'seen';
+  const bridged = [sessions(report), `${isSeen ? '' : 'resumption '}${resumption(report)}`];
+  return [
+    server.name ?? 'unnamed',
+    `${revision(report)} over ${TRANSPORTS[transport]}`,
+    ...(served === 'bridged' ? bridged : ['passed through']),
+    `${tools.items.length}${tools.truncated ? ' or more' : ''} tools`,
+  ].join('; ');
+}
+
 function headline(report: ProbeReport, paint: Paint): string {
   const name = report.url ?? (report.command ?? []).join(' ');
   return `${paint('bold', asOneLine(name, 500))} is ${verdict(report, paint)}\n`;

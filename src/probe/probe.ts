@@ -108,7 +108,8 @@ function overHttp(
       // A server that is called nothing, too.
       if (call !== null) refuseUnknownTool(call, found.tools);
       const both = modern === null ? {} : { modern: true, onlyModern: onlyModern(modern, found) };
-      const findings = { format: 1, url, command: null, ...found, ...both } as const;
+      const clockAheadMs = http.aheadMs;
+      const findings = { format: 1, url, command: null, clockAheadMs, ...found, ...both } as const;
       const context = { headerNames, query: config.url.search !== '' };
       return { ...findings, advice: advise(findings, context) };
     },
@@ -131,7 +132,13 @@ function overStdio(config: StdioUpstreamConfig, timeoutMs: number, deadline: Dea
     name,
     look: async () => {
       const found = await probeStdio(upstream);
-      const findings = { format: 1, url: null, command: [command, ...args], ...found } as const;
+      const own = {
+        format: 1,
+        url: null,
+        command: [command, ...args],
+        clockAheadMs: null,
+      } as const;
+      const findings = { ...own, ...found };
       const context = { headerNames: [], query: false, variableNames: Object.keys(env) };
       return { ...findings, advice: advise(findings, context) };
     },

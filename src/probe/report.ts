@@ -12,6 +12,8 @@ export interface ProbeReport extends Listings {
   readonly command: readonly string[] | null;
   /** True if the server speaks 2026-07-28 itself. */
   readonly modern: boolean;
+  /** How far the clock of the server is ahead of that of this machine, in ms; `null` if it tells no time. */
+  readonly clockAheadMs: number | null;
   /**
    * What `upstream.era: auto` does with the server. `bridged`: it takes a legacy handshake and keeps sessions, or
    * speaks nothing else; `passed-through`: only a modern client can use it fully. Over stdio requests pass to a process of their

@@ -15,6 +15,7 @@ export function findings(also: Partial<Findings> = {}): Findings {
     url: 'http://127.0.0.1:3001/mcp',
     command: null,
     modern: false,
+    clockAheadMs: 0,
     served: 'bridged',
     onlyModern: [],
     transport: 'streamable-http',
