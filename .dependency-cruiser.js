@@ -20,6 +20,7 @@ export const FOLDERS = {
   edge: ['dialects', 'lib', 'model', 'ops', 'protocol', 'subscriptions'],
   config: ['dialects', 'fleet', 'identity', 'lib', 'limits', 'model'],
   probe: ['config', 'lib', 'model', 'protocol', 'upstream'],
+  doctor: ['config', 'fleet', 'identity', 'lib', 'model', 'ops', 'probe'],
   routes: [
     'calls',
     'catalogue',
@@ -68,7 +69,7 @@ export const FOLDERS = {
     'seal',
   ],
   workers: ['app', 'config', 'fleet', 'lib', 'ops', 'routes', 'seal'],
-  cli: ['app', 'config', 'lib', 'ops', 'probe', 'routes', 'seal', 'workers'],
+  cli: ['app', 'config', 'doctor', 'lib', 'ops', 'probe', 'routes', 'seal', 'workers'],
 };
 
 /** Folders in a folder that know less than the rest of it. */

@@ -31,14 +31,18 @@ import {
   type Words,
 } from './words.ts';
 
-export type Command =
+/** What a gateway serves: a configuration file, or the server of flags. */
+export type Served =
   | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
   | {
       readonly kind: 'serve-upstream';
       readonly values: FlagValues;
       /** The file with the sealing keys, which are not in `values` then. */
       readonly sealKeyFile: string | null;
-    }
+    };
+
+export type Command =
+  | Served
   | { readonly kind: 'check'; readonly file: string }
   | { readonly kind: 'schema' }
   | { readonly kind: 'keygen'; readonly format: KeyFormat }
@@ -49,6 +53,13 @@ export type Command =
       readonly headers: Readonly<Record<string, string>>;
       readonly timeoutMs: number;
       readonly call: RealCall | null;
+      readonly json: boolean;
+    }
+  | {
+      readonly kind: 'doctor';
+      /** What a gateway would serve. */
+      readonly serves: Served;
+      readonly timeoutMs: number;
       readonly json: boolean;
     }
   | { readonly kind: 'top'; readonly url: string; readonly once: boolean }
@@ -91,6 +102,13 @@ function commandOf(words: readonly string[], env: Environment): Command {
       return checkCommand(given, operands);
     case 'probe':
       return probeCommand(read, lists.get('header') ?? [], env);
+    case 'doctor':
+      return {
+        kind: 'doctor',
+        serves: serveCommand(read, env),
+        timeoutMs: timeoutIn(given),
+        json: given.has('json'),
+      };
     case 'top':
       return topCommand(given, operands);
     case 'keygen':
@@ -184,18 +202,22 @@ function probeCommand(words: Words, headerLines: readonly string[], env: Environ
     throw new UsageError(`--${flag} cannot be combined with --stdio`);
   }
   refuseOperands(others);
-  const timeoutMs = parseDuration(given.get('timeout') ?? PROBE_TIMEOUT_MS.usual) ?? 0;
-  if (timeoutMs < PROBE_TIMEOUT_MS.least || timeoutMs > PROBE_TIMEOUT_MS.most) {
-    throw new UsageError('--timeout needs a duration from 100ms to 10m, such as 30s');
-  }
   return {
     kind: 'probe',
     upstream,
     headers: headersOf(headerLines, '--header'),
-    timeoutMs,
+    timeoutMs: timeoutIn(given),
     call: callOf(given.get('call')),
     json: given.has('json'),
   };
+}
+
+function timeoutIn(given: Words['given']): number {
+  const timeoutMs = parseDuration(given.get('timeout') ?? PROBE_TIMEOUT_MS.usual) ?? 0;
+  if (timeoutMs < PROBE_TIMEOUT_MS.least || timeoutMs > PROBE_TIMEOUT_MS.most) {
+    throw new UsageError('--timeout needs a duration from 100ms to 10m, such as 30s');
+  }
+  return timeoutMs;
 }
 
 function callOf(given: string | undefined): RealCall | null {
@@ -222,7 +244,7 @@ function headersOf(lines: readonly string[], flag: string): Record<string, strin
 /** Flags that a server over stdio has no use for. */
 const OVER_HTTP = ['upstream', 'config', 'transport', 'upstream-header'];
 
-function serveCommand(words: Words, env: Environment): Command {
+function serveCommand(words: Words, env: Environment): Served {
   const { given, lists } = words;
   const server = stdioServer(words, env);
   refuseOperands(words.operands);

@@ -6,12 +6,12 @@ import type { FlagValues } from '../config/load/flag-fields.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { listenDefault } from '../config/load/listen-default.ts';
 import { loadConfig } from '../config/load/load.ts';
-import { notesOn } from '../config/load/advice.ts';
-import { ConfigError } from '../config/load/problem.ts';
+import { adviseOn, notesOn } from '../config/load/advice.ts';
+import { ConfigError, formatPath } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Environment } from '../lib/program.ts';
-import { nameOfValue, type CommandOf, type Host } from './arguments.ts';
+import { nameOfValue, type CommandOf, type Host, type Served } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { logFor, serve, tellStartFailed, type Start } from './serve.ts';
 import { describeUnknown, describeUnused, unknownVariables, unusedVariables } from './variables.ts';
@@ -31,7 +31,8 @@ export async function serveUpstream(
   host: Host,
   start: Start,
 ): Promise<ExitCode> {
-  const config = configOfFlags(command, words, host);
+  const told = { host, format: command.values['log-format'] };
+  const config = attempt(() => configOfFlags(command, words, host.env), told, 'mrtr-gateway: ');
   if (config === null) return EXIT.usage;
   warnOfVariables(config, host, variablesOfCommand(command.values));
   return serve(await beside(config, command.values, host), host, start);
@@ -74,25 +75,54 @@ function variablesOfCommand({ upstream }: FlagValues): ReadonlySet<string> {
   return new Set(typeof upstream === 'string' ? [] : Object.keys(upstream.env));
 }
 
-/** Reads the configuration of flags. @returns it, or `null` after its problems are printed */
+/** Reads the configuration of flags. @throws ConfigError */
 function configOfFlags(
   { values, sealKeyFile }: CommandOf<'serve-upstream'>,
   words: readonly string[],
-  host: Host,
-): Config | null {
+  env: Environment,
+): Config {
   const nameOf = (flag: string) =>
-    nameOfValue(
-      words,
-      host.env,
-      flag === 'seal-key' && sealKeyFile !== null ? 'seal-key-file' : flag,
-    );
-  const listen = listenDefault(host.env);
-  const read = () => {
-    const sealKey = sealKeyFile === null ? undefined : readSealKeys(sealKeyFile, nameOf);
-    const given = { ...(listen && { listen }), ...(sealKey && { 'seal-key': sealKey }), ...values };
-    return configFromFlags(given, nameOf);
-  };
-  return attempt(read, { host, format: values['log-format'] }, 'mrtr-gateway: ');
+    nameOfValue(words, env, flag === 'seal-key' && sealKeyFile !== null ? 'seal-key-file' : flag);
+  const listen = listenDefault(env);
+  const sealKey = sealKeyFile === null ? undefined : readSealKeys(sealKeyFile, nameOf);
+  const given = { ...(listen && { listen }), ...(sealKey && { 'seal-key': sealKey }), ...values };
+  return configFromFlags(given, nameOf);
+}
+
+/** A configuration that was read, and not started. */
+export interface ReadConfig {
+  readonly config: Config;
+  /** One line for each thing that is valid but risky, and for each variable that has no effect. */
+  readonly warnings: readonly string[];
+  /** Fields whose addresses move to the next free port. */
+  readonly movable: readonly string[];
+}
+
+/** Reads what a gateway would serve. @throws ConfigError */
+export function readServed(served: Served, words: readonly string[], env: Environment): ReadConfig {
+  const nameOf = (flag: string) => nameOfValue(words, env, flag);
+  if (served.kind === 'serve-file') {
+    const { config, warnings } = readFile(served.file, env);
+    return { config: overrideConfig(config, served.overrides, nameOf), warnings, movable: [] };
+  }
+  const config = configOfFlags(served, words, env);
+  const risks = adviseOn(config, () => false, env);
+  const warnings = risks.map(({ path, text }) => `${formatPath(path)}: ${text}`);
+  return { config, warnings, movable: movable(served.values, env) };
+}
+
+function movable(values: FlagValues, env: Environment): string[] {
+  const isListenGiven = values.listen !== undefined || listenDefault(env) !== undefined;
+  return [...(isListenGiven ? [] : ['listen']), ...(values.admin === undefined ? ['admin'] : [])];
+}
+
+function readFile(file: string, env: Environment): Pick<ReadConfig, 'config' | 'warnings'> {
+  const { config, warnings: risks, variables } = loadConfig(file, env);
+  const unheard = [
+    ...unknownVariables(env, variables).map(describeUnknown),
+    ...unusedVariables(env, variables).map(describeUnused),
+  ];
+  return { config, warnings: [...risks, ...unheard.map((text) => `warning: ${text}`)] };
 }
 
 /**
@@ -100,11 +130,11 @@ function configOfFlags(
  * uses the next free port, and logs a warning.
  */
 async function beside(config: Config, values: FlagValues, host: Host): Promise<Config> {
-  const isListenGiven = values.listen !== undefined || listenDefault(host.env) !== undefined;
-  const listen = isListenGiven ? config.listen : await nextFree(config.listen);
+  const fields = movable(values, host.env);
+  const listen = fields.includes('listen') ? await nextFree(config.listen) : config.listen;
   const wanted = config.admin;
-  const isGiven = wanted === null || values.admin !== undefined;
-  const admin = isGiven ? wanted : await nextFree(wanted, [listen.port]);
+  const canMove = wanted !== null && fields.includes('admin');
+  const admin = canMove ? await nextFree(wanted, [listen.port]) : wanted;
   const log = logFor(config, host);
   for (const [flag, before, now] of [
     ['--listen', config.listen, listen],
@@ -156,12 +186,7 @@ export interface CheckResult {
 
 export function check(file: string, env: Environment): CheckResult {
   try {
-    const { config, warnings: risks, variables } = loadConfig(file, env);
-    const unheard = [
-      ...unknownVariables(env, variables).map(describeUnknown),
-      ...unusedVariables(env, variables).map(describeUnused),
-    ];
-    const warnings = [...risks, ...unheard.map((text) => `warning: ${text}`)];
+    const { config, warnings } = readFile(file, env);
     const { length } = config.routes;
     const verdict = `${file}: ok (${counted(length, 'route')}${warnings.length === 0 ? '' : `, ${counted(warnings.length, 'warning')}`})`;
     return { good: true, text: [verdict, ...notesOn(config)].join('\n'), warnings };

@@ -1,6 +1,14 @@
 /** The flags of all commands. The parser and the help use the same list. */
 
-export const COMMANDS = ['serve', 'check', 'probe', 'top', 'keygen', 'completion'] as const;
+export const COMMANDS = [
+  'serve',
+  'check',
+  'probe',
+  'doctor',
+  'top',
+  'keygen',
+  'completion',
+] as const;
 export type CommandName = (typeof COMMANDS)[number];
 
 export interface Flag {
@@ -31,85 +39,88 @@ function withVariable(flag: Flag): Flag {
   return { ...flag, env: `MRTR_GATEWAY_${flag.name.toUpperCase().replaceAll('-', '_')}` };
 }
 
+const TIMEOUT = { name: 'timeout', value: 'DURATION', fallback: '10s' };
+const JSON_FLAG: Flag = { name: 'json', meaning: 'print one JSON document, for programs' };
+
+const SERVE: readonly Flag[] = [
+  { name: 'upstream', value: 'URL', meaning: 'the legacy MCP server' },
+  { name: 'stdio', meaning: 'the server is the command after "--", in place of --upstream' },
+  ENV,
+  {
+    name: 'config',
+    short: 'c',
+    value: 'FILE',
+    meaning: 'a YAML or JSON file, instead of --upstream',
+  },
+  {
+    name: 'listen',
+    value: 'HOST:PORT',
+    fallback: '127.0.0.1:8080',
+    meaning: 'where clients connect; :8080 for all interfaces',
+  },
+  { name: 'path', value: 'PATH', fallback: '/mcp', meaning: 'the public path' },
+  {
+    name: 'public-url',
+    value: 'URL',
+    meaning: 'public URL of the gateway; also the OAuth resource that tokens are issued for',
+  },
+  {
+    name: 'admin',
+    value: 'HOST:PORT',
+    fallback: '127.0.0.1:9464',
+    meaning: 'the address of health, metrics and the live page; off disables it',
+  },
+  {
+    name: 'workers',
+    value: 'N',
+    fallback: '1',
+    meaning: 'processes that serve the clients; auto for one per core',
+  },
+  {
+    name: 'transport',
+    value: 'KIND',
+    fallback: 'auto',
+    meaning: 'upstream transport: auto, streamable-http, http-sse (or sse)',
+  },
+  {
+    name: 'upstream-header',
+    value: 'NAME:VALUE',
+    repeatable: true,
+    meaning: 'a header for the server; repeatable; one per line in the variable',
+  },
+  {
+    name: 'max-event',
+    value: 'SIZE',
+    fallback: '32MiB',
+    meaning: 'the largest event of a stream, and the longest line over stdio',
+  },
+  {
+    name: 'session-scope',
+    value: 'SCOPE',
+    meaning: 'which calls share an upstream session: principal, call, shared',
+  },
+  {
+    name: 'seal-key-file',
+    value: 'FILE',
+    meaning:
+      'sealing keys, one per line; the first key encrypts, all keys decrypt; as "keygen --format raw" prints them',
+  },
+  {
+    name: 'log-level',
+    value: 'LEVEL',
+    fallback: 'info',
+    meaning: 'least severe level to log: trace, debug, info, warn, error, fatal',
+  },
+  {
+    name: 'log-format',
+    value: 'FORMAT',
+    fallback: 'auto',
+    meaning: 'auto (pretty on a terminal), json, pretty',
+  },
+].map(withVariable);
+
 export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
-  serve: [
-    { name: 'upstream', value: 'URL', meaning: 'the legacy MCP server' },
-    { name: 'stdio', meaning: 'the server is the command after "--", in place of --upstream' },
-    ENV,
-    {
-      name: 'config',
-      short: 'c',
-      value: 'FILE',
-      meaning: 'a YAML or JSON file, instead of --upstream',
-    },
-    {
-      name: 'listen',
-      value: 'HOST:PORT',
-      fallback: '127.0.0.1:8080',
-      meaning: 'where clients connect; :8080 for all interfaces',
-    },
-    { name: 'path', value: 'PATH', fallback: '/mcp', meaning: 'the public path' },
-    {
-      name: 'public-url',
-      value: 'URL',
-      meaning: 'public URL of the gateway; also the OAuth resource that tokens are issued for',
-    },
-    {
-      name: 'admin',
-      value: 'HOST:PORT',
-      fallback: '127.0.0.1:9464',
-      meaning: 'the address of health, metrics and the live page; off disables it',
-    },
-    {
-      name: 'workers',
-      value: 'N',
-      fallback: '1',
-      meaning: 'processes that serve the clients; auto for one per core',
-    },
-    {
-      name: 'transport',
-      value: 'KIND',
-      fallback: 'auto',
-      meaning: 'upstream transport: auto, streamable-http, http-sse (or sse)',
-    },
-    {
-      name: 'upstream-header',
-      value: 'NAME:VALUE',
-      repeatable: true,
-      meaning: 'a header for the server; repeatable; one per line in the variable',
-    },
-    {
-      name: 'max-event',
-      value: 'SIZE',
-      fallback: '32MiB',
-      meaning: 'the largest event of a stream, and the longest line over stdio',
-    },
-    {
-      name: 'session-scope',
-      value: 'SCOPE',
-      meaning: 'which calls share an upstream session: principal, call, shared',
-    },
-    {
-      name: 'seal-key-file',
-      value: 'FILE',
-      meaning:
-        'sealing keys, one per line; the first key encrypts, all keys decrypt; as "keygen --format raw" prints them',
-    },
-    {
-      name: 'log-level',
-      value: 'LEVEL',
-      fallback: 'info',
-      meaning: 'least severe level to log: trace, debug, info, warn, error, fatal',
-    },
-    {
-      name: 'log-format',
-      value: 'FORMAT',
-      fallback: 'auto',
-      meaning: 'auto (pretty on a terminal), json, pretty',
-    },
-    { name: 'version', short: 'v', meaning: 'the version of this program' },
-    HELP,
-  ].map(withVariable),
+  serve: [...SERVE, { name: 'version', short: 'v', meaning: 'the version of this program' }, HELP],
   check: [
     { name: 'schema', meaning: 'print the JSON Schema of configuration files instead' },
     HELP,
@@ -117,7 +128,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   probe: [
     { name: 'stdio', meaning: 'probe the command after "--", in place of a URL' },
     ENV,
-    { name: 'json', meaning: 'print one JSON document, for programs' },
+    JSON_FLAG,
     {
       name: 'header',
       value: 'NAME:VALUE',
@@ -130,7 +141,13 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       meaning:
         'call this tool, which can have effects; if it asks, see whether its parked call can be resumed',
     },
-    { name: 'timeout', value: 'DURATION', fallback: '10s', meaning: 'timeout of the whole probe' },
+    { ...TIMEOUT, meaning: 'timeout of the whole probe' },
+    HELP,
+  ],
+  doctor: [
+    JSON_FLAG,
+    { ...TIMEOUT, meaning: 'timeout of the probe of each route' },
+    ...SERVE,
     HELP,
   ],
   top: [

@@ -10,6 +10,7 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
   mrtr-gateway check FILE
   mrtr-gateway probe URL [flags]
   mrtr-gateway probe --stdio [flags] -- COMMAND [ARGUMENT ...]
+  mrtr-gateway doctor [--config FILE | --upstream URL | --stdio -- COMMAND ...] [--json]
   mrtr-gateway top [URL] [--once]
   mrtr-gateway keygen [--format FORMAT]
   mrtr-gateway completion SHELL
@@ -18,8 +19,8 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
 
 Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
 A question that the server asks in the middle of a call becomes an InputRequiredResult.
-"mrtr-gateway help COMMAND" prints the help of another command: check, probe, top,
-keygen, completion.
+"mrtr-gateway help COMMAND" prints the help of another command: check, probe,
+doctor, top, keygen, completion.
 
 Examples:
   # Serve the server on port 3001 as http://127.0.0.1:8080/mcp
@@ -64,6 +65,22 @@ Examples:
   mrtr-gateway probe https://mcp.example.com/mcp --header "Authorization: Bearer $TOKEN"
   mrtr-gateway probe http://127.0.0.1:3001/sse --json --timeout 30s
   mrtr-gateway probe --stdio -- npx -y @modelcontextprotocol/server-everything
+`,
+  doctor: `Usage:
+  mrtr-gateway doctor --config FILE [flags]
+  mrtr-gateway doctor --upstream URL [flags]
+  mrtr-gateway doctor --stdio [flags] -- COMMAND [ARGUMENT ...]
+
+Looks at what a gateway would meet, with the flags and variables of "serve", and prints one
+line for each check: ok, warning or failed, and what to do. It looks at the configuration,
+the server of each route, Redis, the keys of access tokens, the clock, open files, ports,
+certificates, and what known clients will see. It starts no gateway, calls no tool, and can
+run beside a gateway. A server over stdio is started and ended.
+
+Examples:
+  mrtr-gateway doctor --config config/example.yaml
+  mrtr-gateway doctor --upstream http://127.0.0.1:3001/mcp --json
+  mrtr-gateway doctor --stdio -- npx -y @modelcontextprotocol/server-everything
 `,
   top: `Usage:
   mrtr-gateway top [URL] [--once]
@@ -125,6 +142,11 @@ const CODES: Partial<Record<CommandName, string>> = {
     [EXIT.ok, 'the server speaks MCP'],
     [EXIT.usage, 'wrong flags or arguments'],
     [EXIT.upstream, 'the server does not speak MCP, refuses the request, or cannot be reached'],
+  ]),
+  doctor: columns([
+    [EXIT.ok, 'all is ok; there may be warnings'],
+    [EXIT.checkFailed, 'something failed'],
+    [EXIT.usage, 'wrong flags or arguments'],
   ]),
   top: columns([
     [EXIT.ok, 'done'],

@@ -41,7 +41,7 @@ export function warnOfFewFiles(config: Config, log: Log): void {
  * read it.
  * @returns `null` if it is unknown (not on Linux) or unlimited
  */
-function openFileLimit(): number | null {
+export function openFileLimit(): number | null {
   try {
     return readOpenFileLimit(readFileSync('/proc/self/limits', 'utf8'));
   } catch {

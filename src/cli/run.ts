@@ -35,6 +35,8 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       return print(host, completionFor(command.shell));
     case 'probe':
       return (await import('./probe.ts')).probeUpstream(command, host);
+    case 'doctor':
+      return (await import('./doctor.ts')).doctor(command, words, host);
     case 'top':
       return (await import('./top.ts')).top(command, host);
     case 'check':

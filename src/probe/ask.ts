@@ -163,7 +163,7 @@ export class RecordingHttpClient extends HttpClient {
 
 /** Reads how far the clock of the server is ahead. `Date` has whole seconds (RFC 9110, section 5.6.7): on average half of one is cut off. */
 function aheadIn({ headers }: ResponseHead, nowMs: number): number | null {
-  const serverMs = Date.parse(String(headers['date']));
+  const serverMs = Date.parse(String(headers.date));
   return Number.isNaN(serverMs) ? null : serverMs + 500 - nowMs;
 }
 
