@@ -8,6 +8,7 @@ export const FOLDERS = {
   seal: ['lib', 'protocol'],
   ops: ['lib', 'protocol', 'seal'],
   model: ['lib', 'ops', 'protocol', 'seal'],
+  connect: ['lib', 'model', 'protocol'],
   upstream: ['lib', 'model', 'ops', 'protocol'],
   limits: ['lib', 'model', 'protocol'],
   sessions: ['lib', 'model', 'protocol', 'seal', 'upstream'],
@@ -69,7 +70,7 @@ export const FOLDERS = {
     'seal',
   ],
   workers: ['app', 'config', 'fleet', 'lib', 'ops', 'routes', 'seal'],
-  cli: ['app', 'config', 'doctor', 'lib', 'ops', 'probe', 'routes', 'seal', 'workers'],
+  cli: ['app', 'config', 'connect', 'doctor', 'lib', 'ops', 'probe', 'routes', 'seal', 'workers'],
 };
 
 /** Folders in a folder that know less than the rest of it. */

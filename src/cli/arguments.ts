@@ -8,11 +8,13 @@ import {
 } from '../config/load/flag-fields.ts';
 import { parseDuration } from '../config/units.ts';
 import { urlMeant } from '../config/load/problem.ts';
+import { CONNECTABLE_NAMES, type ConnectableName } from '../connect/clients.ts';
 import type { Environment } from '../lib/program.ts';
 import { parseRealCall, type RealCall } from '../probe/named-call.ts';
 import {
   ADMIN_URL,
   FLAGS,
+  GATEWAY_URL,
   KEY_FORMATS,
   SEAL_KEY_VARIABLE,
   SHELLS,
@@ -62,6 +64,15 @@ export type Command =
       readonly timeoutMs: number;
       readonly json: boolean;
     }
+  | {
+      readonly kind: 'connect';
+      /** `null` to list clients. */
+      readonly client: ConnectableName | null;
+      readonly url: string;
+      readonly name: string;
+      readonly print: boolean;
+      readonly yes: boolean;
+    }
   | { readonly kind: 'top'; readonly url: string; readonly once: boolean }
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
@@ -109,6 +120,8 @@ function commandOf(words: readonly string[], env: Environment): Command {
         timeoutMs: timeoutIn(given),
         json: given.has('json'),
       };
+    case 'connect':
+      return connectCommand(given, operands);
     case 'top':
       return topCommand(given, operands);
     case 'keygen':
@@ -186,6 +199,35 @@ function topCommand(given: Words['given'], [url, ...others]: readonly string[]):
     throw new UsageError(`"top" needs the URL of an admin listener, ${wayOut}`);
   }
   return { kind: 'top', url: address, once: given.has('once') };
+}
+
+function connectCommand(given: Words['given'], [client, ...others]: readonly string[]): Command {
+  refuseOperands(others);
+  const url = given.get('url') ?? GATEWAY_URL;
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    throw new UsageError(
+      `--url needs the URL of a route, such as ${GATEWAY_URL}, got ${quote(url)}`,
+    );
+  }
+  const name = given.get('name') ?? nameOfRoute(url);
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
+    throw new UsageError('--name needs letters, digits, "_" and "-", at most 64');
+  }
+  const known = CONNECTABLE_NAMES;
+  return {
+    kind: 'connect',
+    client: client === undefined ? null : oneOf(known, client, '"connect"'),
+    url,
+    name,
+    print: given.has('print'),
+    yes: given.has('yes'),
+  };
+}
+
+/** Routes that are made from the file of a client are named after its servers: `/github/mcp`. */
+function nameOfRoute(url: string): string {
+  const [, name] = /\/([A-Za-z0-9_-]{1,64})\/mcp$/.exec(new URL(url).pathname) ?? [];
+  return name ?? 'gateway';
 }
 
 const PROBE_TIMEOUT_MS = { least: 100, most: 600_000, usual: '10s' };
@@ -346,7 +388,7 @@ export interface Host {
   readonly stdin?: {
     readonly isTTY?: boolean;
     setRawMode?(isRaw: boolean): unknown;
-    on?(event: 'data', listener: (keys: unknown) => void): unknown;
+    on?(event: 'data' | 'end', listener: (keys: unknown) => void): unknown;
   };
   readonly stdout: NodeJS.WritableStream & {
     readonly isTTY?: boolean;

@@ -1,4 +1,5 @@
 /** Scripts that complete the command in a shell. They are made from the lists of commands and flags. */
+import { CONNECTABLE_NAMES } from '../connect/clients.ts';
 import { COMMANDS, FLAGS, KEY_FORMATS, SHELLS, type Shell } from './flags.ts';
 
 const PROGRAM = 'mrtr-gateway';
@@ -23,6 +24,7 @@ ${flags}    *) words="${flagsOf('serve')}" ;;
   case "$previous" in
     --config | -c | --seal-key-file | check) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --format) words="${KEY_FORMATS.join(' ')}" ;;
+    connect) words="${CONNECTABLE_NAMES.join(' ')} $words" ;;
     completion) words="${SHELLS.join(' ')}" ;;
     help) words="${COMMANDS.join(' ')}" ;;
   esac
@@ -52,7 +54,8 @@ function fish(): string {
     });
   });
   const choices = `complete -c ${PROGRAM} -n '__fish_seen_subcommand_from completion' -f -a '${SHELLS.join(' ')}'\n`;
-  return [...words, ...flags, choices].join('');
+  const clients = `complete -c ${PROGRAM} -n '__fish_seen_subcommand_from connect' -f -a '${CONNECTABLE_NAMES.join(' ')}'\n`;
+  return [...words, ...flags, choices, clients].join('');
 }
 
 function quoted(text: string): string {

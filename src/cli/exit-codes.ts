@@ -20,7 +20,7 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [EXIT.ok, 'done; when serving: drained after a signal'],
-  [EXIT.checkFailed, '"check" or "doctor" found problems'],
+  [EXIT.checkFailed, '"check" or "doctor" found problems, or "connect" cannot change a file'],
   [EXIT.usage, 'wrong flags or arguments, or a Node.js that is too old'],
   [
     EXIT.upstream,

@@ -5,6 +5,7 @@ export const COMMANDS = [
   'check',
   'probe',
   'doctor',
+  'connect',
   'top',
   'keygen',
   'completion',
@@ -150,6 +151,23 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     ...SERVE,
     HELP,
   ],
+  connect: [
+    {
+      name: 'url',
+      value: 'URL',
+      fallback: 'http://127.0.0.1:8080/mcp',
+      meaning: 'the URL of a route of the gateway',
+    },
+    {
+      name: 'name',
+      value: 'NAME',
+      fallback: 'gateway, or that of the route',
+      meaning: 'the name of the entry',
+    },
+    { name: 'print', meaning: 'print the entry, and write nothing' },
+    { name: 'yes', short: 'y', meaning: 'write without asking' },
+    HELP,
+  ],
   top: [
     { name: 'once', meaning: 'print once and exit, as when the output is not a terminal' },
     HELP,
@@ -165,6 +183,9 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   ],
   completion: [HELP],
 };
+
+/** The route of a gateway that is started without flags for it. */
+export const GATEWAY_URL = 'http://127.0.0.1:8080/mcp';
 
 /** The address of the admin listener, if no other is given. */
 export const ADMIN_URL = 'http://127.0.0.1:9464';

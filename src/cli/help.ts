@@ -1,4 +1,5 @@
 /** The text of `--help`: how to use each command, with examples. */
+import { CONNECTABLE_NAMES } from '../connect/clients.ts';
 import { EXIT, EXIT_MEANINGS } from './exit-codes.ts';
 import { ADMIN_URL, FLAGS, SEAL_KEY_VARIABLE, type CommandName, type Flag } from './flags.ts';
 
@@ -11,6 +12,7 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
   mrtr-gateway probe URL [flags]
   mrtr-gateway probe --stdio [flags] -- COMMAND [ARGUMENT ...]
   mrtr-gateway doctor [--config FILE | --upstream URL | --stdio -- COMMAND ...] [--json]
+  mrtr-gateway connect [CLIENT] [--url URL] [--name NAME] [--print]
   mrtr-gateway top [URL] [--once]
   mrtr-gateway keygen [--format FORMAT]
   mrtr-gateway completion SHELL
@@ -20,7 +22,7 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
 Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
 A question that the server asks in the middle of a call becomes an InputRequiredResult.
 "mrtr-gateway help COMMAND" prints the help of another command: check, probe,
-doctor, top, keygen, completion.
+doctor, connect, top, keygen, completion.
 
 Examples:
   # Serve the server on port 3001 as http://127.0.0.1:8080/mcp
@@ -81,6 +83,23 @@ Examples:
   mrtr-gateway doctor --config config/example.yaml
   mrtr-gateway doctor --upstream http://127.0.0.1:3001/mcp --json
   mrtr-gateway doctor --stdio -- npx -y @modelcontextprotocol/server-everything
+`,
+  connect: `Usage:
+  mrtr-gateway connect
+  mrtr-gateway connect CLIENT [flags]
+
+Without CLIENT, lists the clients that are found on this machine, with their files. With
+one, shows what changes in its file, and writes it after a confirmation: an entry for a
+route of the gateway, and the switch that the client needs to speak 2026-07-28, if it is in
+that file. Nothing else in the file changes. A file that cannot be changed safely, such as
+JSON with comments, is left as it is, and the entry is printed.
+CLIENT is one of ${CONNECTABLE_NAMES.join(', ')}.
+
+Examples:
+  mrtr-gateway connect
+  mrtr-gateway connect claude-code
+  mrtr-gateway connect vscode --url http://127.0.0.1:8080/github/mcp --name github
+  mrtr-gateway connect codex --print
 `,
   top: `Usage:
   mrtr-gateway top [URL] [--once]
@@ -147,6 +166,11 @@ const CODES: Partial<Record<CommandName, string>> = {
     [EXIT.ok, 'all is ok; there may be warnings'],
     [EXIT.checkFailed, 'something failed'],
     [EXIT.usage, 'wrong flags or arguments'],
+  ]),
+  connect: columns([
+    [EXIT.ok, 'listed, printed or written, there already, or not confirmed'],
+    [EXIT.checkFailed, 'the file cannot be changed safely, or not be written'],
+    [EXIT.usage, 'wrong flags or arguments, or no terminal to ask on'],
   ]),
   top: columns([
     [EXIT.ok, 'done'],

@@ -37,6 +37,8 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       return (await import('./probe.ts')).probeUpstream(command, host);
     case 'doctor':
       return (await import('./doctor.ts')).doctor(command, words, host);
+    case 'connect':
+      return (await import('./connect.ts')).connect(command, host);
     case 'top':
       return (await import('./top.ts')).top(command, host);
     case 'check':

@@ -184,7 +184,7 @@ describe('wrong command lines', () => {
     ['chek c.yaml', 'unknown command "chek"; did you mean "check"?'],
     [
       'frobnicate',
-      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, top, keygen, completion',
+      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, connect, top, keygen, completion',
     ],
     ['check', '"check" needs a file: mrtr-gateway check FILE'],
     ['check a b', 'unexpected argument "b"'],
@@ -212,7 +212,7 @@ describe('wrong command lines', () => {
     ['completion bash zsh', 'unexpected argument "zsh"'],
     [
       'help frobnicate',
-      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, top, keygen, completion',
+      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, connect, top, keygen, completion',
     ],
     [
       '--config b --seal-key-file a',

@@ -61,6 +61,7 @@ test('programs get the whole report, and their names do not change', () => {
     'url',
     'command',
     'modern',
+    'clockAheadMs',
     'served',
     'onlyModern',
     'transport',
