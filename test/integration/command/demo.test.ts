@@ -1,9 +1,11 @@
 /** The demo is the first thing that people run: it must work, and show what it promises. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { demoPicture } from '../../../scripts/pictures/demo.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const DEMO = fileURLToPath(new URL('../../../demo/demo.ts', import.meta.url));
@@ -58,6 +60,12 @@ test('without a terminal the demo writes no colours, and never a whole requestSt
   expect(stdout).not.toContain('\u001b');
   expect(stdout).toMatch(/requestState +"[\w-]{16}…" {2}\(\d+ characters\)/);
   expect(stdout).not.toMatch(/[\w-]{40}/);
+});
+
+test('the picture of the demo in the README shows what the demo writes', async () => {
+  const file = fileURLToPath(new URL('../../../docs/images/demo.svg', import.meta.url));
+  // `npm run docs:pictures` makes it anew.
+  expect(await demoPicture()).toBe(readFileSync(file, 'utf8'));
 });
 
 test('an option that the demo does not know ends it with 1 and a line that says so', async () => {
