@@ -1,7 +1,7 @@
 /** What our pictures share: their colours, which follow the reader's, and the width that a text takes. */
 import { escape } from '../site/html.ts';
 
-export const FONT_SIZE = 14;
+const FONT_SIZE = 14;
 export const LINE_HEIGHT = 18;
 /** No browser is asked, so that a picture is the same on every machine: a little more than most letters take. */
 const LETTER_WIDTH = 7.4;
