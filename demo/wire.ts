@@ -1,5 +1,5 @@
 /** A `fetch` that shows every JSON-RPC message that it sends and receives, and changes nothing. */
-import { EventSourceParserStream } from 'eventsource-parser/stream';
+import { createParser } from 'eventsource-parser';
 import { isJsonObject, type JsonObject } from '../src/protocol/json.ts';
 
 export interface Wire {
@@ -23,20 +23,21 @@ export function watchedFetch(wire: Wire): typeof fetch {
       show(text, received);
       return new Response(text === '' ? null : text, response);
     }
-    const [ours, theirs] = body.tee();
-    void showEvents(ours, received);
-    return new Response(theirs, response);
+    const watched = body.pipeThrough(showEvents(received));
+    return new Response(watched, response);
   };
 }
 
-async function showEvents(
-  stream: ReadableStream<Uint8Array>,
-  received: (message: JsonObject) => void,
-): Promise<void> {
-  const events = stream
-    .pipeThrough(new TextDecoderStream())
-    .pipeThrough(new EventSourceParserStream());
-  for await (const { data } of events) show(data, received);
+/** Shows the events of a stream before it passes them on. */
+function showEvents(received: (message: JsonObject) => void) {
+  const decoder = new TextDecoder();
+  const parser = createParser({ onEvent: ({ data }) => show(data, received) });
+  return new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    transform(chunk, controller) {
+      parser.feed(decoder.decode(chunk, { stream: true }));
+      controller.enqueue(chunk);
+    },
+  });
 }
 
 function show(text: string, to: (message: JsonObject) => void): void {

@@ -26,7 +26,10 @@ export async function demoPicture(): Promise<string> {
   return drawTerminal(TITLE, frozen(shown.join('\n')));
 }
 
-/** Leaves out how long a response took, and how long a sealed text is. */
+/** Leaves out how long a response took, and how long a sealed text is. On a slow machine a response becomes a stream. */
 function frozen(text: string): string {
-  return text.replace(/, \d+ ms\)/g, ')').replace(/ {2}\(\d+ characters\)/g, '');
+  return text
+    .replace(/, \d+ ms\)/g, ')')
+    .replaceAll('(event stream, ', '(JSON, ')
+    .replace(/ {2}\(\d+ characters\)/g, '');
 }

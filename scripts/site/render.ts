@@ -14,7 +14,7 @@ const LETTERS_OF_PROSE = 40;
 /** A name or a command of so many letters is never broken. */
 const LETTERS_IN_A_LINE = 24;
 /** An item of docs/rules, which begins with the name of its rule. */
-const RULE = /<li>(?=(?:<p>)?<strong>([a-z][\w-]*-\d+)<\/strong>)/g;
+const RULE = /<li>(?=(?:<p>)?<strong>(?:<a [^>]*>)?([a-z][\w-]*-\d+)(?:<\/a>)?<\/strong>)/g;
 
 export interface Heading {
   readonly level: number;
