@@ -19,7 +19,7 @@ export const FOLDERS = {
   subscriptions: ['lib', 'model', 'ops', 'protocol', 'sessions', 'upstream'],
   identity: ['lib', 'model', 'ops', 'protocol'],
   edge: ['dialects', 'lib', 'model', 'ops', 'protocol', 'subscriptions'],
-  config: ['dialects', 'fleet', 'identity', 'lib', 'limits', 'model'],
+  config: ['dialects', 'fleet', 'identity', 'lib', 'limits', 'model', 'protocol'],
   probe: ['config', 'lib', 'model', 'protocol', 'upstream'],
   doctor: ['config', 'fleet', 'identity', 'lib', 'model', 'ops', 'probe'],
   routes: [

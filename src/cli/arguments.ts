@@ -33,9 +33,10 @@ import {
   type Words,
 } from './words.ts';
 
-/** What a gateway serves: a configuration file, or the server of flags. */
+/** What a gateway serves: a configuration file, the servers in the file of a client, or the server of flags. */
 export type Served =
   | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
+  | { readonly kind: 'serve-from'; readonly file: string; readonly overrides: Overrides }
   | {
       readonly kind: 'serve-upstream';
       readonly values: FlagValues;
@@ -73,6 +74,7 @@ export type Command =
       readonly print: boolean;
       readonly yes: boolean;
     }
+  | { readonly kind: 'mcp-json'; readonly file: string }
   | { readonly kind: 'top'; readonly url: string; readonly once: boolean }
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
@@ -122,6 +124,12 @@ function commandOf(words: readonly string[], env: Environment): Command {
       };
     case 'connect':
       return connectCommand(given, operands);
+    case 'mcp.json':
+      refuseOperands(operands.slice(1));
+      if (operands[0] === undefined) {
+        throw new UsageError('"mcp.json" needs a file: mrtr-gateway mcp.json FILE');
+      }
+      return { kind: 'mcp-json', file: operands[0] };
     case 'top':
       return topCommand(given, operands);
     case 'keygen':
@@ -300,6 +308,16 @@ function serveCommand(words: Words, env: Environment): Served {
   const valuesOf = <Name extends string>(names: readonly Name[]) =>
     present(Object.fromEntries(names.map((name) => [name, value(name)])) as Values<Name>);
   const overrides = valuesOf(OVERRIDES);
+  const from = given.get('from');
+  if (from !== undefined) {
+    for (const { name } of FLAGS.serve) {
+      const isOther = name === 'config' || name === 'stdio' || fieldInFile(name) !== null;
+      if (isOther && isGiven(name)) {
+        throw new UsageError(`--from cannot be combined with --${name}`);
+      }
+    }
+    return { kind: 'serve-from', file: from, overrides };
+  }
   const isUpstreamGiven = server !== null || given.has('upstream');
   const file = given.get('config') ?? (isUpstreamGiven ? undefined : variable('config'));
   if (file !== undefined) {
@@ -344,7 +362,8 @@ function refuseBesideFile(
 
 function nothingToServe(env: Environment): UsageError {
   const [unknown] = unknownVariables(env, new Set());
-  const problem = 'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE';
+  const problem =
+    'nothing to serve: give --upstream URL, --stdio -- COMMAND, --config FILE or --from FILE';
   return new UsageError(
     unknown === undefined ? problem : `${problem}; ${describeUnknown(unknown)}`,
   );

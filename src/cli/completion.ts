@@ -22,7 +22,7 @@ ${flags}    *) words="${flagsOf('serve')}" ;;
   esac
   if [ "$COMP_CWORD" = 1 ]; then words="${WORDS.join(' ')} $words"; fi
   case "$previous" in
-    --config | -c | --seal-key-file | check) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --config | -c | --from | --seal-key-file | check | mcp.json) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --format) words="${KEY_FORMATS.join(' ')}" ;;
     connect) words="${CONNECTABLE_NAMES.join(' ')} $words" ;;
     completion) words="${SHELLS.join(' ')}" ;;

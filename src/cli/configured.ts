@@ -1,8 +1,9 @@
 /** The commands that read a configuration: `check`, and the start of a gateway from flags or from a file. */
 import { readFileSync } from 'node:fs';
 import { nextFree } from '../lib/listen.ts';
+import { loadClientFile } from '../config/load/client-file.ts';
 import { ConfigFile } from '../config/load/config-file.ts';
-import type { FlagValues } from '../config/load/flag-fields.ts';
+import type { FlagValues, Overrides } from '../config/load/flag-fields.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { listenDefault } from '../config/load/listen-default.ts';
 import { loadConfig } from '../config/load/load.ts';
@@ -36,6 +37,28 @@ export async function serveUpstream(
   if (config === null) return EXIT.usage;
   warnOfVariables(config, host, variablesOfCommand(command.values));
   return serve(await beside(config, command.values, host), host, start);
+}
+
+/** Runs a gateway for the servers in the file of a client. @returns the exit code */
+export async function serveFrom(
+  command: CommandOf<'serve-from'>,
+  words: readonly string[],
+  host: Host,
+  start: Start,
+): Promise<ExitCode> {
+  const told = { host, format: command.overrides['log-format'] };
+  const config = attempt(
+    () => {
+      const { config, notes } = loadClientFile(command.file, host.env);
+      for (const note of notes) host.stderr.write(`${command.file}: ${note}\n`);
+      const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
+      return overrideConfig(config, command.overrides, nameOf);
+    },
+    told,
+    '',
+  );
+  if (config === null) return EXIT.config;
+  return serve(await beside(config, command.overrides, host), host, start);
 }
 
 /** Runs a gateway with the configuration of a file. @returns the exit code */
@@ -105,13 +128,19 @@ export function readServed(served: Served, words: readonly string[], env: Enviro
     const { config, warnings } = readFile(served.file, env);
     return { config: overrideConfig(config, served.overrides, nameOf), warnings, movable: [] };
   }
+  if (served.kind === 'serve-from') {
+    const { config, notes } = loadClientFile(served.file, env);
+    const overridden = overrideConfig(config, served.overrides, nameOf);
+    const warnings = notes.map((note) => `${served.file}: ${note}`);
+    return { config: overridden, warnings, movable: movable(served.overrides, env) };
+  }
   const config = configOfFlags(served, words, env);
   const risks = adviseOn(config, () => false, env);
   const warnings = risks.map(({ path, text }) => `${formatPath(path)}: ${text}`);
   return { config, warnings, movable: movable(served.values, env) };
 }
 
-function movable(values: FlagValues, env: Environment): string[] {
+function movable(values: Overrides, env: Environment): string[] {
   const isListenGiven = values.listen !== undefined || listenDefault(env) !== undefined;
   return [...(isListenGiven ? [] : ['listen']), ...(values.admin === undefined ? ['admin'] : [])];
 }
@@ -129,7 +158,7 @@ function readFile(file: string, env: Environment): Pick<ReadConfig, 'config' | '
  * Lets a gateway without a file start beside another one: where an address is the default and in use, it
  * uses the next free port, and logs a warning.
  */
-async function beside(config: Config, values: FlagValues, host: Host): Promise<Config> {
+async function beside(config: Config, values: Overrides, host: Host): Promise<Config> {
   const fields = movable(values, host.env);
   const listen = fields.includes('listen') ? await nextFree(config.listen) : config.listen;
   const wanted = config.admin;

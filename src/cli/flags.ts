@@ -6,6 +6,7 @@ export const COMMANDS = [
   'probe',
   'doctor',
   'connect',
+  'mcp.json',
   'top',
   'keygen',
   'completion',
@@ -34,9 +35,16 @@ const ENV: Flag = {
   meaning: 'an environment variable for the command of --stdio; repeatable',
 };
 
-/** Adds its variable to a flag that has a value. `--env` names variables itself. */
+const FROM: Flag = {
+  name: 'from',
+  value: 'FILE',
+  meaning:
+    'serve the servers of a file that you have for a client: mcpServers, or servers of VS Code',
+};
+
+/** Adds its variable to a flag that has a value. `--env` names variables itself, and `--from` is to try out. */
 function withVariable(flag: Flag): Flag {
-  if (flag.value === undefined || flag === ENV) return flag;
+  if (flag.value === undefined || flag === ENV || flag === FROM) return flag;
   return { ...flag, env: `MRTR_GATEWAY_${flag.name.toUpperCase().replaceAll('-', '_')}` };
 }
 
@@ -53,6 +61,7 @@ const SERVE: readonly Flag[] = [
     value: 'FILE',
     meaning: 'a YAML or JSON file, instead of --upstream',
   },
+  FROM,
   {
     name: 'listen',
     value: 'HOST:PORT',
@@ -168,6 +177,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     { name: 'yes', short: 'y', meaning: 'write without asking' },
     HELP,
   ],
+  'mcp.json': [HELP],
   top: [
     { name: 'once', meaning: 'print once and exit, as when the output is not a terminal' },
     HELP,

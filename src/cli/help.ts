@@ -8,11 +8,13 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
   mrtr-gateway [serve] --upstream URL [flags]
   mrtr-gateway [serve] --stdio [flags] -- COMMAND [ARGUMENT ...]
   mrtr-gateway [serve] --config FILE [flags]
+  mrtr-gateway [serve] --from FILE [flags]
   mrtr-gateway check FILE
   mrtr-gateway probe URL [flags]
   mrtr-gateway probe --stdio [flags] -- COMMAND [ARGUMENT ...]
   mrtr-gateway doctor [--config FILE | --upstream URL | --stdio -- COMMAND ...] [--json]
   mrtr-gateway connect [CLIENT] [--url URL] [--name NAME] [--print]
+  mrtr-gateway mcp.json FILE
   mrtr-gateway top [URL] [--once]
   mrtr-gateway keygen [--format FORMAT]
   mrtr-gateway completion SHELL
@@ -22,7 +24,7 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
 Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
 A question that the server asks in the middle of a call becomes an InputRequiredResult.
 "mrtr-gateway help COMMAND" prints the help of another command: check, probe,
-doctor, connect, top, keygen, completion.
+doctor, connect, mcp.json, top, keygen, completion.
 
 Examples:
   # Serve the server on port 3001 as http://127.0.0.1:8080/mcp
@@ -31,6 +33,9 @@ Examples:
   # Run a server that speaks over stdio, one process for each session
   mrtr-gateway --stdio -- npx -y @modelcontextprotocol/server-everything
   mrtr-gateway --stdio --env LOG_LEVEL=debug -- uvx mcp-server-git
+
+  # Serve all servers of a file that you have for a client, each at /NAME/mcp
+  mrtr-gateway --from .mcp.json
 
   # Listen on all interfaces, without an admin listener
   mrtr-gateway --upstream http://127.0.0.1:3001/mcp --listen :8080 --admin off
@@ -100,6 +105,19 @@ Examples:
   mrtr-gateway connect claude-code
   mrtr-gateway connect vscode --url http://127.0.0.1:8080/github/mcp --name github
   mrtr-gateway connect codex --print
+`,
+  'mcp.json': `Usage:
+  mrtr-gateway mcp.json FILE
+
+Prints a configuration file that is made from one that you have for a client, with
+mcpServers or (VS Code) servers: each server is a route at /NAME/mcp. Values of env and
+headers, queries and arguments such as --token are not printed. References such as
+\${NAME} take their place, and the variables to set are named. What cannot be translated
+is said. "mrtr-gateway --from FILE" serves the same at once, with the values of the file.
+
+Examples:
+  mrtr-gateway mcp.json .mcp.json > gateway.yaml
+  mrtr-gateway mcp.json ~/.cursor/mcp.json
 `,
   top: `Usage:
   mrtr-gateway top [URL] [--once]
@@ -171,6 +189,11 @@ const CODES: Partial<Record<CommandName, string>> = {
     [EXIT.ok, 'listed, printed or written, there already, or not confirmed'],
     [EXIT.checkFailed, 'the file cannot be changed safely, or not be written'],
     [EXIT.usage, 'wrong flags or arguments, or no terminal to ask on'],
+  ]),
+  'mcp.json': columns([
+    [EXIT.ok, 'printed'],
+    [EXIT.usage, 'wrong flags or arguments'],
+    [EXIT.config, 'the file cannot be read, or has problems'],
   ]),
   top: columns([
     [EXIT.ok, 'done'],

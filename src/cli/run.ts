@@ -39,12 +39,16 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       return (await import('./doctor.ts')).doctor(command, words, host);
     case 'connect':
       return (await import('./connect.ts')).connect(command, host);
+    case 'mcp-json':
+      return (await import('./mcp-json.ts')).printConfiguration(command.file, host);
     case 'top':
       return (await import('./top.ts')).top(command, host);
     case 'check':
       return (await import('./configured.ts')).printCheck(command.file, host);
     case 'serve-upstream':
       return (await import('./configured.ts')).serveUpstream(command, words, host, start);
+    case 'serve-from':
+      return (await import('./configured.ts')).serveFrom(command, words, host, start);
     case 'serve-file':
       return (await import('./configured.ts')).serveFile(command, words, host, start);
   }

@@ -115,7 +115,8 @@ function linesOf(problems: readonly SourceProblem[], file: string, prefix = ''):
   });
 }
 
-function readConfigFile(file: string, onRead: OnRead): string {
+/** @throws ConfigError if it cannot be read */
+export function readConfigFile(file: string, onRead: OnRead = () => {}): string {
   try {
     return readBounded(file, MAX_FILE_BYTES, onRead);
   } catch (error) {

@@ -136,7 +136,7 @@ describe('what command lines mean', () => {
 
 describe('wrong command lines', () => {
   test.each([
-    ['', 'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE'],
+    ['', 'nothing to serve: give --upstream URL, --stdio -- COMMAND, --config FILE or --from FILE'],
     ['--stdio', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
     ['--stdio npx -y a', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
     ['--stdio a', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
@@ -184,7 +184,7 @@ describe('wrong command lines', () => {
     ['chek c.yaml', 'unknown command "chek"; did you mean "check"?'],
     [
       'frobnicate',
-      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, connect, top, keygen, completion',
+      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, connect, mcp.json, top, keygen, completion',
     ],
     ['check', '"check" needs a file: mrtr-gateway check FILE'],
     ['check a b', 'unexpected argument "b"'],
@@ -212,7 +212,7 @@ describe('wrong command lines', () => {
     ['completion bash zsh', 'unexpected argument "zsh"'],
     [
       'help frobnicate',
-      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, connect, top, keygen, completion',
+      'unknown command "frobnicate"; expected one of serve, check, probe, doctor, connect, mcp.json, top, keygen, completion',
     ],
     [
       '--config b --seal-key-file a',

@@ -160,7 +160,7 @@ describe('variables that have no effect', () => {
     const { code, err } = await running([], { MRTR_GATEWAY_UPSTREM: 'http://hunter2/' });
     expect(code).toBe(64);
     expect(err).toBe(
-      'mrtr-gateway: nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE; unknown variable "MRTR_GATEWAY_UPSTREM"; did you mean MRTR_GATEWAY_UPSTREAM? (see mrtr-gateway --help)\n',
+      'mrtr-gateway: nothing to serve: give --upstream URL, --stdio -- COMMAND, --config FILE or --from FILE; unknown variable "MRTR_GATEWAY_UPSTREM"; did you mean MRTR_GATEWAY_UPSTREAM? (see mrtr-gateway --help)\n',
     );
   });
 });

@@ -1,0 +1,28 @@
+/** `mrtr-gateway mcp.json FILE`: prints a configuration file that is made from the file of a client. */
+import { stringify } from 'yaml';
+import { readClientFile } from '../config/load/client-file.ts';
+import { ConfigError } from '../config/load/problem.ts';
+import { VERSION } from '../lib/program.ts';
+import type { Host } from './arguments.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+
+/** Prints the configuration, and what has to be done for it. @returns the exit code */
+export function printConfiguration(file: string, host: Host): ExitCode {
+  try {
+    const { data, variables, notes } = readClientFile(file);
+    const said = [
+      ...[...variables].map(([name, fields]) => `Set ${name}: ${fields.join(', ')}`),
+      ...notes.map((note) => `Note: ${note}`),
+    ];
+    const head = [`Made from ${file} by mrtr-gateway ${VERSION}.`, ...said];
+    const comments = head.map((line) => `# ${line}\n`).join('');
+    host.stdout.write(`${comments}${stringify(data, { lineWidth: 0 })}`);
+    // Whoever writes it into a file sees what is left to do.
+    if (host.stdout.isTTY !== true) for (const line of said) host.stderr.write(`${line}\n`);
+    return EXIT.ok;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    for (const problem of error.problems) host.stderr.write(`${problem}\n`);
+    return EXIT.config;
+  }
+}
