@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Clock } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
 import { sha256 } from '../lib/crypto.ts';
-import { Kept, type Timed } from '../lib/kept.ts';
+import { Cached, type Timed } from '../lib/cached.ts';
 import { bearerTokenOf } from './access-token.ts';
 import { fetchJson } from './fetch-json.ts';
 
@@ -69,7 +69,7 @@ export class TokenExchange {
   readonly #options: TokenExchangeOptions;
   readonly #authorizations = new WeakMap<IncomingMessage, string>();
   /** By a digest of what is signed in the token that was exchanged: a signature can be spelled in several ways. */
-  readonly #kept = new LruMap<string, Kept<Exchanged>>(MAX_TOKENS);
+  readonly #kept = new LruMap<string, Cached<Exchanged>>(MAX_TOKENS);
 
   constructor(options: TokenExchangeOptions) {
     this.#options = options;
@@ -94,7 +94,7 @@ export class TokenExchange {
   exchange(token: string): Promise<Exchanged> {
     const key = sha256(token.split('.', 2).join('.'));
     let kept = this.#kept.get(key);
-    if (kept === undefined) this.#kept.set(key, (kept = new Kept()));
+    if (kept === undefined) this.#kept.set(key, (kept = new Cached()));
     return kept.get(this.#options.clock, () => this.#request(token));
   }
 

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
-import { Kept } from '../lib/kept.ts';
+import { Cached } from '../lib/cached.ts';
 import type { HttpUpstreamConfig } from '../config/schema.ts';
 import { refuse, sendJson } from '../edge/response-writer.ts';
 import type { CallReply, Caller } from '../model/request.ts';
@@ -48,7 +48,7 @@ export class PublicResource {
   readonly paths: readonly string[];
   readonly #options: PublicResourceOptions;
   readonly #http: HttpClient;
-  #kept = new Kept<Read>();
+  #kept = new Cached<Read>();
   /** The path of the metadata that the server named last. */
   #namedPath: string | null = null;
   /** Whether the server took a token, or refused all so far. */
@@ -71,7 +71,7 @@ export class PublicResource {
     const path = url === null ? null : `${url.pathname}${url.search}`;
     if (path !== null && path.length <= MAX_PATH_CHARACTERS && path !== this.#namedPath) {
       this.#namedPath = path;
-      this.#kept = new Kept();
+      this.#kept = new Cached();
     }
     return publicChallenge(challenge, this.#options.publicUrl);
   }

@@ -24,7 +24,7 @@ import type {
   UnanswerableCause,
 } from '../call-exchange.ts';
 import type { Session } from '../session.ts';
-import { ToldStream } from './told-stream.ts';
+import { StreamStatus } from './stream-status.ts';
 import { isTransient, TaskRequests } from './task-requests.ts';
 import {
   createTask,
@@ -43,7 +43,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
   readonly #session: Session;
   readonly #clock: Clock;
   readonly #listener: ExchangeListener;
-  readonly #stream: ToldStream;
+  readonly #stream: StreamStatus;
   /** Aborts when the call is over. */
   readonly #over = new Closing();
   readonly #requests: TaskRequests;
@@ -65,7 +65,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
     this.#session = session;
     this.#clock = clock;
     this.#listener = listener;
-    this.#stream = new ToldStream(listener, clock, isBroken);
+    this.#stream = new StreamStatus(listener, clock, isBroken);
     this.#requests = new TaskRequests({
       ...{ session, clock, signal: this.#over },
       onStatus: (task) => this.#listener.taskChanged?.(readServerTask(task)),

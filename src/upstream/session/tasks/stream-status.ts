@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../../../lib/clock.ts';
 import { HELD_HEAD_MS } from '../../transport/stream-get.ts';
 import type { ExchangeListener } from '../call-exchange.ts';
 
-export class ToldStream {
+export class StreamStatus {
   readonly #listener: ExchangeListener;
   readonly #clock: Clock;
   #isBroken: boolean;

@@ -7,7 +7,7 @@ export interface Timed<Value> {
   readonly keepMs: number;
 }
 
-export class Kept<Value> {
+export class Cached<Value> {
   #value: Promise<Value> | null = null;
   /** In ms of `Clock.elapsed`; `Infinity` while it is asked for. */
   #untilMs = -Infinity;
