@@ -148,6 +148,7 @@ export async function openGateway(
   const services = await openServices(config, telemetry, shares, memoryBytes);
   const { shared } = services;
   const { clock, replica } = shared;
+  let listensAt: string | null = null;
   const listener = new PublicListener(
     { ...CLIENT_TIMEOUTS, ...timeouts },
     connectionPolicy(shared),
@@ -179,7 +180,14 @@ export async function openGateway(
   };
   const { instance } = replica.owner;
   const live: LiveProcess = {
-    live: () => livePartOf({ instance, status: readiness.state().status, routes, metrics }),
+    live: () =>
+      livePartOf({
+        instance,
+        status: readiness.state().status,
+        routes,
+        metrics,
+        origin: listensAt,
+      }),
     stop: (order) => mayStop(shared.config) && routes.stop(order),
   };
   routes.serveOthers = (request, waiter) =>
@@ -199,6 +207,7 @@ export async function openGateway(
     listen: async (at, options) => {
       await first.start();
       const origin = await listener.listen(at, options);
+      listensAt = origin;
       readiness.isListening = true;
       return origin;
     },

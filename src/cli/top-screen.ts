@@ -49,11 +49,11 @@ function headOf(snapshot: LiveSnapshot): ScreenLine[] {
     `${allCalls} waiting`,
     `${sum(({ running }) => running)} running`,
     `${sum(({ sessions }) => sessions)} sessions`,
-    `${down} servers down`,
-    `${processes.length} processes`,
+    `${plural(down, 'server')} down`,
+    plural(processes.length, 'process'),
   ];
   const recent = [...ENDS, 'refused' as const].map((name) => `${ended(name)} ${name}`);
-  const times = `people ${duration(ended('peopleMs'))}, servers ${duration(ended('serverMs'))}`;
+  const times = `people ${duration(ended('peopleMs'))}, servers ${briefly(ended('serverMs'))}`;
   const title = `mrtr-gateway ${shownName(snapshot.version)}: ${snapshot.status}`;
   return [
     { text: title, style: snapshot.status === 'ready' ? 'good' : 'bad' },
@@ -88,11 +88,12 @@ function callsOf({ calls, allCalls, atMs }: LiveSnapshot): ScreenLine[] {
     waitsFor(call),
     duration(atMs - call.sinceMs),
     call.who,
+    call.client,
     call.route,
     call.recoveredBy === null ? String(call.round) : `${call.round} (${call.recoveredBy})`,
     call.owner,
   ]);
-  const head = ['TOOL', 'WAITS FOR', 'SINCE', 'WHO', 'ROUTE', 'ROUND', 'OWNER'];
+  const head = ['TOOL', 'WAITS FOR', 'SINCE', 'WHO', 'CLIENT', 'ROUTE', 'ROUND', 'OWNER'];
   return [...table(head, rows, []), more(allCalls - calls.length)].flat();
 }
 
@@ -150,6 +151,11 @@ function totalOf(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0);
 }
 
+function plural(count: number, what: string): string {
+  const end = what.endsWith('s') ? 'es' : 's';
+  return `${count} ${what}${count === 1 ? '' : end}`;
+}
+
 function duration(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1_000));
   if (seconds < 60) return `${seconds}s`;
@@ -157,4 +163,9 @@ function duration(ms: number): string {
   return minutes < 60
     ? `${minutes}m${seconds % 60}s`
     : `${Math.floor(minutes / 60)}h${minutes % 60}m`;
+}
+
+/** Servers can take less than a second in all. */
+function briefly(ms: number): string {
+  return ms > 0 && ms < 1_000 ? `${Math.ceil(ms)}ms` : duration(ms);
 }

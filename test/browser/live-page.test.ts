@@ -43,7 +43,7 @@ describe('the live page', BROWSER, () => {
     const asked = await callTool(gateway.url, 'greet', {});
     await rows.first().waitFor(SOON);
     expect(await rows.first().innerText()).toMatch(
-      /greet\s+a form\s+\d+ (?:ms|s)\s+local-user\s+mcp/,
+      /greet\s+a form\s+\d+ (?:ms|s)\s+local-user\s+\S+\s+mcp/,
     );
     await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
     await expect.poll(() => rows.count(), SOON).toBe(0);
@@ -114,6 +114,26 @@ describe('the live page', BROWSER, () => {
     const retried = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
     expect(reasonOf(retried)).toBe('cancelled_by_operator');
     expect(errors).toEqual([]);
+  });
+
+  test('has links that open VS Code and Cursor with the URL of a route', async () => {
+    const gateway = await replica(await legacyServer({ tools: greeter().tools }));
+    const { page } = await openPage(browser, `${gateway.adminUrl}/live`);
+    stopAfterTest(() => page.context().close());
+    await page.getByRole('link', { name: 'VS Code' }).waitFor(SOON);
+    const [code = '', cursor = ''] = await page
+      .locator('#routes a')
+      .evaluateAll((links) => links.map((link) => link.getAttribute('href') ?? ''));
+    expect(code.startsWith('vscode:mcp/install?')).toBe(true);
+    expect(JSON.parse(decodeURIComponent(code.slice('vscode:mcp/install?'.length)))).toEqual({
+      name: 'mcp',
+      type: 'http',
+      url: gateway.url,
+    });
+    const { host, pathname, searchParams } = new URL(cursor);
+    expect([host, pathname]).toEqual(['anysphere.cursor-deeplink', '/mcp/install']);
+    expect(searchParams.get('name')).toBe('mcp');
+    expect(JSON.parse(atob(searchParams.get('config') ?? ''))).toEqual({ url: gateway.url });
   });
 
   test('has no button to cancel unless the configuration allows it', async () => {

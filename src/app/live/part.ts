@@ -29,6 +29,8 @@ export interface LivePartOptions {
   readonly status: Readiness['status'];
   readonly routes: Routes;
   readonly metrics: Metrics;
+  /** Where this process listens for clients; `null` before it does. */
+  readonly origin: string | null;
 }
 
 /** Collects what this process knows now. */
@@ -59,12 +61,15 @@ function processName(instance: string): string {
 function liveRouteOf(
   { config, server, calls, tasks }: Route,
   sessions: ReadonlyMap<string, number>,
-  { metrics }: LivePartOptions,
+  { metrics, origin }: LivePartOptions,
 ): LiveRoute {
-  const { id, path } = config;
+  const { id, path, publicUrl } = config;
+  const url = publicUrl?.href ?? (origin === null ? '' : `${origin}${path}`);
   return {
     id: shownName(id),
     path: shownName(path),
+    // A part of a URL is none.
+    url: shownProblem(url) === url ? url : '',
     server: shownProblem(server.availability.status),
     isUp: server.availability.ready && !metrics.isDown(id),
     circuitsOpen: Number(server.http?.circuit.isOpen ?? false),

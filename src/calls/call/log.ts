@@ -201,6 +201,7 @@ export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'own
     method: shownName(method),
     target: shownName(loggedTarget),
     who: shownName(whoIs(services, request.caller)),
+    client: shownName(nameOfClient(request) ?? ''),
     kinds: [...new Set(kinds)],
     state: state.name,
     round: state.round,
@@ -209,6 +210,12 @@ export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'own
     recoveredBy: history.lastRecoveredBy,
     isTask: call.task !== null,
   };
+}
+
+/** Returns what the client says that it is. */
+function nameOfClient({ clientInfo }: EdgeRequest): string | null {
+  const name = clientInfo?.['name'];
+  return typeof name === 'string' ? name : null;
 }
 
 /** How a round was answered. */
@@ -230,14 +237,13 @@ export function logAudit(
   { round, recoveredBy, waitedMs, replies }: Answered,
 ): void {
   const { routeId: route, log } = services;
-  const { caller, clientInfo } = request;
-  const name = clientInfo?.['name'];
+  const { caller } = request;
   const counts = { accepted: 0, declined: 0, cancelled: 0, failed: 0 };
   for (const reply of replies) counts[answerOf(reply)] += 1;
   log.event('audit', {
     ...{ route, call, round, ...traceOf(request) },
     who: whoIs(services, caller),
-    client: typeof name === 'string' ? name : null,
+    client: nameOfClient(request),
     address: caller.address ?? null,
     ...{ method, target, recoveredBy, waitedMs, ...counts },
   });

@@ -39,6 +39,8 @@ const call = z.object({
   target: name,
   /** A digest of the principal, as in the audit. */
   who: name,
+  /** The name of its client, which tells programs of one caller apart; empty if it has none, or from an older process. */
+  client: name.default(''),
   /** Kinds of the open questions. */
   kinds: z.array(name).max(8),
   /** `resultReady`: the server has ended it, and the outcome waits. `runningDetached`: nothing is asked. */
@@ -58,6 +60,11 @@ const call = z.object({
 const route = z.object({
   id: name,
   path: name,
+  /** Where clients reach it; empty if that is not known, or from an older process. */
+  url: z
+    .string()
+    .max(MAX_PROBLEM + 1)
+    .default(''),
   /** What its server speaks, or why it cannot be used. */
   server: z.string().max(MAX_PROBLEM + 1),
   isUp: z.boolean(),

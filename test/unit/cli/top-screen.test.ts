@@ -8,7 +8,7 @@ test('the screen shows totals, outcomes, routes and calls', () => {
   const lines = screenOf(busySnapshot(), WIDE);
   expect(lines.slice(0, 3)).toEqual([
     'mrtr-gateway 0.1.0: ready',
-    '5 waiting, 3 running, 53 sessions, 1 servers down, 2 processes',
+    '5 waiting, 3 running, 53 sessions, 1 server down, 2 processes',
     'Last 10 min: 304 succeeded, 14 failed, 4 abandoned, 5 stopped, 3 refused; people 1h16m, servers 1m45s',
   ]);
   expect(lines[3]).toMatch(/^[▁▂▃▄▅▆▇█ ]{50,60}$/);
@@ -18,12 +18,12 @@ test('the screen shows totals, outcomes, routes and calls', () => {
     'search   http-sse                12/1000   0        0        0',
     'billing  down (streamable-http)  0/1000    0        0        8',
     '',
-    'TOOL         WAITS FOR         SINCE   WHO               ROUTE    ROUND         OWNER',
-    'deploy       elicitation-form  23m11s  Zk3vQ8mB1xYt0LsW  deploys  1             kX2f9a',
-    'rotate-keys  elicitation-url   6m42s   p0QmVh7cR2dKfN5e  deploys  2 (reattach)  kX2f9a',
-    'summarise    sampling (task)   48s     Zk3vQ8mB1xYt0LsW  deploys  1             Rw81bc',
-    'drop-table   its client        31s     anonymous         deploys  3 (here)      Rw81bc',
-    'greet        elicitation-form  4s      local-user        deploys  1             Rw81bc',
+    'TOOL         WAITS FOR         SINCE   WHO               CLIENT       ROUTE    ROUND         OWNER',
+    'deploy       elicitation-form  23m11s  Zk3vQ8mB1xYt0LsW  claude-code  deploys  1             kX2f9a',
+    'rotate-keys  elicitation-url   6m42s   p0QmVh7cR2dKfN5e  claude-code  deploys  2 (reattach)  kX2f9a',
+    'summarise    sampling (task)   48s     Zk3vQ8mB1xYt0LsW  claude-code  deploys  1             Rw81bc',
+    'drop-table   its client        31s     anonymous         claude-code  deploys  3 (here)      Rw81bc',
+    'greet        elicitation-form  4s      local-user        claude-code  deploys  1             Rw81bc',
   ]);
 });
 

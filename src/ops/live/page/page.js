@@ -208,10 +208,34 @@ function showRoutes({ routes, allRoutes }) {
         OUTCOMES.map(([name]) => [name, recent[name]]),
         outcomesInWords(recent),
       );
+      showLinks(cell(row, 7, 'Add to'), route);
     },
   );
   const title = allRoutes > routes.length ? `Routes (${routes.length} of ${allRoutes})` : 'Routes';
   write(byId('routes-title'), title);
+}
+
+/** Shows links that open a client with the route as a server. @param {HTMLElement} links @param {LiveRoute} route */
+function showLinks(links, { id, url }) {
+  if (links.dataset['url'] === url) return;
+  links.dataset['url'] = url;
+  links.replaceChildren();
+  const at = URL.parse(url);
+  if (at === null) return;
+  // All addresses are none that a client can use.
+  if (at.hostname === '0.0.0.0' || at.hostname === '[::]') at.hostname = location.hostname;
+  const code = { name: id, type: 'http', url: at.href };
+  const config = encodeURIComponent(btoa(JSON.stringify({ url: at.href })));
+  const cursor = 'cursor://anysphere.cursor-deeplink/mcp/install';
+  for (const [client, href] of /** @type {const} */ ([
+    ['VS Code', `vscode:mcp/install?${encodeURIComponent(JSON.stringify(code))}`],
+    ['Cursor', `${cursor}?name=${encodeURIComponent(id)}&config=${config}`],
+  ])) {
+    const link = document.createElement('a');
+    link.href = href;
+    link.textContent = client;
+    links.append(link, ' ');
+  }
 }
 
 /** @param {LiveSnapshot} snapshot */
@@ -233,13 +257,14 @@ function showCalls({ calls, allCalls, atMs, actions }) {
       write(cell(row, 1, 'Waits for'), waitsFor(call));
       write(cell(row, 2, 'Since'), duration(atMs - call.sinceMs));
       write(cell(row, 3, 'Who'), call.who);
-      write(cell(row, 4, 'Route'), call.route);
+      write(cell(row, 4, 'Client'), call.client);
+      write(cell(row, 5, 'Route'), call.route);
       write(
-        cell(row, 5, 'Round'),
+        cell(row, 6, 'Round'),
         call.recoveredBy === null ? `${call.round}` : `${call.round} (${call.recoveredBy})`,
       );
-      write(cell(row, 6, 'Owner'), call.owner);
-      showAction(cell(row, 7, 'Action'), call, actions.includes('cancel'));
+      write(cell(row, 7, 'Owner'), call.owner);
+      showAction(cell(row, 8, 'Action'), call, actions.includes('cancel'));
     },
   );
 }

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  livePart,
   BUCKETS,
   liveSnapshot,
   SERIES,
@@ -21,6 +22,7 @@ const plot = fc.array(number, { minLength: BUCKETS, maxLength: BUCKETS });
 const route: fc.Arbitrary<LiveRoute> = fc.record({
   id: fc.constantFrom('a', 'b', 'c'),
   path: name,
+  url: fc.constantFrom('', 'http://127.0.0.1:8080/mcp'),
   server: fc.string({ unit: 'binary', maxLength: 400 }).map(shownProblem),
   isUp: fc.boolean(),
   circuitsOpen: number,
@@ -44,6 +46,7 @@ const call: fc.Arbitrary<LiveCall> = fc.record({
   method: name,
   target: name,
   who: name,
+  client: name,
   kinds: fc.array(fc.constantFrom('elicitation-form', 'roots'), { maxLength: 2 }),
   state: fc.constantFrom('parked', 'runningDetached', 'resultReady', 'suspended'),
   round: number,
@@ -156,4 +159,12 @@ describe('a name that others choose', () => {
   ])('%j is shown as %j', (text, shown) => {
     expect(shownName(text)).toBe(shown);
   });
+});
+
+test('the part of an older process has no client and no URL, and is read', () => {
+  const older = { ...fc.sample(route, 1)[0], url: undefined };
+  const before = { ...fc.sample(call, 1)[0], client: undefined };
+  const given = { ...fc.sample(part, 1)[0], routes: [older], calls: [before] };
+  const { routes, calls } = livePart.parse(given);
+  expect([routes[0]?.url, calls[0]?.client]).toEqual(['', '']);
 });
