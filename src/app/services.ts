@@ -164,7 +164,7 @@ function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly
   const configured = configuredKeys(config);
   if (configured.length > 0) return configured;
   if (generated !== null) return [generated];
-  return [generateSealKey(log)];
+  return [generateSealKey(config, log)];
 }
 
 /** Where replicas count requests together, so that a limit holds for all of them. */

@@ -38,7 +38,7 @@ export const EVENTS = {
     'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
   ),
   /** `shared`: what leads a call to the session of its caller. */
-  'gateway.homes': info<{ shared: 'redis' | 'workers' | 'nothing' }>(
+  'gateway.homes': debug<{ shared: 'redis' | 'workers' | 'nothing' }>(
     'which processes share the sessions of callers: all replicas (redis), the workers of this gateway (workers), or none (nothing)',
   ),
   'gateway.sessions_not_shared': warn(
@@ -157,12 +157,12 @@ export const EVENTS = {
   'process.started': debug<OfRoute & { session: string; pid: number }>(),
   /** `dropped`: lines of its output that were not logged, because there were too many. */
   'process.ended': debug<OfRoute & { session: string; problem: string; dropped: number }>(),
-  'process.crashed': warn<OfRoute & { session: string; problem: string; dropped: number }>(
+  'process.crashed': warn<OfRoute & { session: string; problem: string; dropped?: number }>(
     'a process of the server exited unexpectedly, or the gateway ended it because of invalid output; the next request starts another one',
   ),
   /** A line of standard error, or one of standard output that is not a message. */
   'process.wrote': info<
-    OfRoute & { session: string; stream: 'stdout' | 'stderr'; line: string; dropped: number }
+    OfRoute & { session: string; stream: 'stdout' | 'stderr'; line: string; dropped?: number }
   >(),
   /** Sessions of legacy clients in front of a server over stdio. */
   'legacy_session.opened': debug<OfRoute & { session: string; revision: string }>(),

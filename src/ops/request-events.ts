@@ -38,7 +38,7 @@ export const REQUEST_EVENTS = {
   'task.not_stopped': warn<OfRoute>(
     'the server could not be told that a task is over, and may go on with its call',
   ),
-  'tasks.in_memory': info(
+  'tasks.in_memory': debug(
     'long calls become tasks for clients that support tasks. Tasks are kept in memory and end with the gateway. Configure redis to keep them, or set tasks.promote: never',
   ),
   'tasks.legacy_only': info(

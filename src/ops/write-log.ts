@@ -105,12 +105,14 @@ function timeNow(): string {
 }
 
 /** Formats an event as one line for people: the time of day, level, event, fields, and what it means. */
-function prettyLine({ level, time, event }: Line, fields: object, colors: boolean): string {
+function prettyLine(line: Line, fields: object, colors: boolean): string {
+  const { level, time, event } = line;
   const paint = (code: number, text: string) => (colors ? `\u001b[${code}m${text}\u001b[0m` : text);
   const shown = Object.entries(fields)
-    .filter(([, value]) => value !== null && value !== '')
+    .filter(([, value]) => value !== undefined && value !== null && value !== '')
     .map(([name, value]) => `${paint(DIM, `${name}=`)}${quoted(safe(name, value))}`);
   const { text } = EVENTS[event];
+  if (event === 'process.wrote') return spokenLine(line, fields, paint);
   const said = text === undefined ? [] : [paint(DIM, `(${text})`)];
   const start = [
     paint(DIM, time.slice(11, 23)),
@@ -118,6 +120,18 @@ function prettyLine({ level, time, event }: Line, fields: object, colors: boolea
     event,
   ];
   return `${[...start, ...shown, ...said].join(' ')}\n`;
+}
+
+/** What a server wrote is read as it wrote it. */
+function spokenLine(
+  { level, time }: Line,
+  fields: object,
+  paint: (code: number, text: string) => string,
+): string {
+  const { route, line, dropped } = fields as Readonly<Record<string, unknown>>;
+  const missing = dropped === undefined ? '' : paint(DIM, `(${String(dropped)} lines dropped) `);
+  const start = `${paint(DIM, time.slice(11, 23))} ${paint(COLORS[level], level.toUpperCase().padEnd(5))}`;
+  return `${start} ${paint(DIM, `${String(safe('route', route))} |`)} ${missing}${String(safe('line', line))}\n`;
 }
 
 function quoted(value: unknown): string {

@@ -44,9 +44,11 @@ export function readKey({ kid, key }: Config['seal']['keys'][number]): SecretKey
   return { kid, secret: Buffer.from(key, 'base64url') };
 }
 
-/** Generates a sealing key for a gateway that has none configured, and logs it. */
-export function generateSealKey(log: Log): SecretKey {
-  log.event('gateway.key_ephemeral', {});
+/** Generates a sealing key for a gateway that has none configured, and logs it, unless no parked call could outlive the process anyway. */
+export function generateSealKey({ routes }: Config, log: Log): SecretKey {
+  if (routes.some(({ upstream }) => upstream.process === null)) {
+    log.event('gateway.key_ephemeral', {});
+  }
   return generateKey();
 }
 

@@ -25,7 +25,7 @@ import { modernCapabilities, ownMeta } from './discovery/modern-side.ts';
 import { ModernProcess } from './modern/process.ts';
 import { Session, type SessionOptions } from './session/session.ts';
 import { logSession } from './session/session-log.ts';
-import { networkHint } from './transport/stdio/network-variables.ts';
+import { networkHint, variablesHint } from './transport/stdio/passed-variables.ts';
 import { ProcessChannel, type ProcessChannelOptions } from './transport/stdio/process-channel.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
@@ -307,11 +307,16 @@ export class StdioUpstream implements LegacyServer {
     throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
   }
 
+  /** Says which variables a process got that ended before it said anything: mostly it misses one. */
+  #variablesHint(lastWords: string): string {
+    return variablesHint(process.env, this.#env, lastWords);
+  }
+
   /** Keeps what the next process writes. Its options are for the one that the function returns. @param name in the log */
   #nextProcess(name: string, owner: string) {
     const { process, headersTimeoutMs, maxEventBytes, holdBytes, log } = this.#options;
     const output = new ProcessOutput(process.env, this.#clock, (stream, line, dropped) =>
-      log?.event('process.wrote', { session: name, stream, line, dropped }),
+      log?.event('process.wrote', { session: name, stream, line, ...(dropped > 0 && { dropped }) }),
     );
     const options = (running: () => RunningProcess): ProcessChannelOptions => {
       const startedAtMs = this.#clock.elapsed();
@@ -329,7 +334,10 @@ export class StdioUpstream implements LegacyServer {
           const livedMs = this.#clock.elapsed() - startedAtMs;
           this.#delays.ended(owner, { problem, isCrash, hasSpoken, livedMs });
           const ended = isCrash ? 'process.crashed' : 'process.ended';
-          log?.event(ended, { session: name, problem, dropped: output.dropped });
+          const hint = isCrash && !hasSpoken ? this.#variablesHint(output.lastWords) : '';
+          const { dropped } = output;
+          const fields = { session: name, problem: `${problem}${hint}` };
+          log?.event(ended, { ...fields, ...(dropped > 0 && { dropped }) });
         },
       };
     };

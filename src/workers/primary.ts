@@ -52,7 +52,7 @@ export async function startWorkers(
 ): Promise<Gateway> {
   // Workers would share the port with another gateway that has it.
   if (config.listen.port !== 0) await expectFree(config.listen, '--listen HOST:PORT');
-  const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
+  const generatedKey = config.seal.keys.length === 0 ? generateSealKey(config, log) : null;
   const primary = new Primary({ config, generatedKey, log, clock });
   const admin = createAdminListener(config.admin, primary, clock);
   const close = async () => {

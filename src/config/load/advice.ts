@@ -29,6 +29,7 @@ export function adviseOn(
     ...adviseOnListener(config),
     ...adviseOnActions(config),
     ...adviseOnKeys(config),
+    ...adviseOnDrain(config),
     ...adviseOnIdentity(config),
     ...adviseOnAnonymous(config),
     ...adviseOnPrograms(config, env),
@@ -72,6 +73,15 @@ function adviseOnActions({ admin, adminActions }: Config): Problem[] {
   if (adminActions === 'none' || admin === null || isLoopbackHost(admin.host)) return [];
   const text = `${formatAddress(admin)} is open to the network: anyone who reaches it can cancel calls: use a loopback address, or adminActions: none`;
   return [{ path: ['adminActions'], text }];
+}
+
+/** Over stdio, a parked call ends with its process in any case. */
+function adviseOnDrain({ drain, seal, routes }: Config): Problem[] {
+  const canSurvive = routes.some(({ upstream }) => upstream.process === null);
+  if (drain.parkedMs === 0 || seal.keys.length > 0 || !canSurvive) return [];
+  const text =
+    'no key is configured, so calls that are still parked after this time are lost: set seal.keys ("mrtr-gateway keygen" prints a key)';
+  return [{ path: ['drain', 'parked'], text }];
 }
 
 function adviseOnKeys({ seal }: Config): Problem[] {

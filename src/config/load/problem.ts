@@ -85,6 +85,12 @@ export function urlMeant(text: string): string | null {
   return SCHEMELESS.test(text) ? `http://${text}` : null;
 }
 
+/** Finds the size that is meant by one with a unit of others: `16MB` is `16MiB`. @returns `null` if the text is none */
+export function sizeMeant(text: string): string | null {
+  const [, number, unit = ''] = /^(\d{1,15}) ?([KMG])B?$/i.exec(text.trim()) ?? [];
+  return number === undefined ? null : `${number}${unit.toUpperCase()}iB`;
+}
+
 /** No key or word is longer. */
 const MAX_LENGTH = 64;
 

@@ -9,6 +9,7 @@ import {
   lookUp,
   nearest,
   type Problem,
+  sizeMeant,
   urlMeant,
 } from './problem.ts';
 import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
@@ -76,7 +77,8 @@ function describe(
   }
   const instead = shownInstead(path);
   const isUrl = instead === null && typeof value === 'string' && issue.message.includes('URL');
-  const meant = isUrl ? urlMeant(value) : null;
+  const isSize = typeof value === 'string' && /\dMiB|\dKiB/.test(issue.message);
+  const meant = isUrl ? urlMeant(value) : isSize ? sizeMeant(value) : null;
   const hint = meant === null ? '' : `; did you mean ${show(meant)}?`;
   return [{ path, text: `expected ${issue.message}, got ${instead ?? show(value)}${hint}` }];
 }

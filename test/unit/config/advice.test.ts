@@ -28,6 +28,11 @@ describe('a warning', () => {
       '',
       /^3:9 warning: listen: 0\.0\.0\.0:80 is open to the network, .* identity/,
     ],
+    [
+      'drain: {parked: 10m}\n',
+      '',
+      /warning: drain\.parked: no key is configured, so calls .* are lost/,
+    ],
     [`listen: ":80"\nidentity: {${JWT}, ${METADATA}}\n`, '', /warning: seal\.keys: .* no key/],
     [
       `seal: {keys: [{kid: a, key: ${'A'.repeat(43)}}]}\n`,

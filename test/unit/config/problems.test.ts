@@ -74,7 +74,10 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['edge: {trustedProxies: [10.0.0.0/33]}\n', /trustedProxies\[0\]: expected an IP address or/],
     ['edge: {trustedProxies: [proxy.example]}\n', /trustedProxies\[0\]: expected an IP address or/],
     ['edge: {allowedOrigins: https://a}\n', /allowedOrigins: expected a list of origins, got/],
-    ['limits: {maxBody: 4MB}\n', /limits\.maxBody: expected a size from 1KiB .*, got "4MB"$/],
+    [
+      'limits: {maxBody: 4MB}\n',
+      /limits\.maxBody: expected a size from 1KiB .*, got "4MB"; did you mean "4MiB"\?$/,
+    ],
     ['limits: {maxParkedCalls: 1.5}\n', /limits\.maxParkedCalls: expected a whole number .*1\.5$/],
     [
       'limits: {maxParkedCalls: 5}\n',

@@ -50,8 +50,9 @@ export class ProcessOutput {
   }
 
   wrote(stream: 'stdout' | 'stderr', written: string): void {
+    // Frames and rules of a banner say nothing.
+    if (!/[\p{L}\p{N}]/u.test(written)) return;
     const line = this.#withoutSecrets(written).trimEnd();
-    if (line === '') return;
     const shown = line.slice(0, MAX_SHOWN_CHARACTERS);
     if (stream === 'stderr') {
       this.#errors.push(shown);

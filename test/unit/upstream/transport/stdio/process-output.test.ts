@@ -15,3 +15,11 @@ test.each([
   for (const line of written.split('\n')) output.wrote('stderr', line);
   expect(lines).toEqual(shown);
 });
+
+test('lines without a letter or a digit, such as the frame of a banner, are left out', () => {
+  const lines: string[] = [];
+  const output = new ProcessOutput({}, new ManualClock(), (_stream, line) => lines.push(line));
+  for (const line of ['╭─────╮', '│ FastMCP 3 │', '   ', '=====', 'é'])
+    output.wrote('stderr', line);
+  expect(lines).toEqual(['│ FastMCP 3 │', 'é']);
+});

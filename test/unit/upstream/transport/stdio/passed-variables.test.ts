@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
-import { networkHint } from '../../../../../src/upstream/transport/stdio/network-variables.ts';
+import {
+  networkHint,
+  variablesHint,
+} from '../../../../../src/upstream/transport/stdio/passed-variables.ts';
 
 test.each([
   [{ PATH: '/bin', NO_PROXY: 'a' }, {}, ''],
@@ -18,4 +21,27 @@ test.each([
   ],
 ])('the variables of %j that %j lacks are named, without their values', (own, passed, hint) => {
   expect(networkHint(own, passed)).toBe(hint);
+});
+
+test.each([
+  [
+    { API_KEY: 'hunter2', PATH: '/bin' },
+    { PATH: '/bin' },
+    "KeyError: 'API_KEY'",
+    '; API_KEY of the gateway is not passed on to it: --env NAME does that (upstream.env in a file)',
+  ],
+  [
+    { PATH: '/bin', HOME: '/' },
+    { PATH: '/bin', HOME: '/', LEVEL: 'x' },
+    "KeyError: 'API_KEY'",
+    '; of variables it got HOME, LEVEL, PATH: --env NAME passes another one on (upstream.env in a file)',
+  ],
+  [
+    {},
+    {},
+    '',
+    '; of variables it got none: --env NAME passes another one on (upstream.env in a file)',
+  ],
+])('of %j, a server that got %j and wrote %j is told of: %s', (own, passed, words, hint) => {
+  expect(variablesHint(own, passed, words)).toBe(hint);
 });

@@ -1,4 +1,4 @@
-/** The variables of the gateway without which a server, or the npx that fetches it, may wait in vain for the network. */
+/** What a server may miss of the variables of the gateway, for messages. No value is in them. */
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -18,4 +18,24 @@ export function networkHint(own: Environment, passed: Environment): string {
   if (missing.length === 0) return '';
   const [are, one] = missing.length === 1 ? ['is', 'it'] : ['are', 'one'];
   return `; ${missing.toSorted().join(', ')} of the gateway ${are} not passed on to it: --env NAME passes ${one} on (upstream.env in a file)`;
+}
+
+/** Shorter names are in any text. */
+const MIN_NAME = 3;
+
+/**
+ * Names the variables that a server got, or those of the gateway that it asked for and did not get.
+ * @param words what the server wrote last
+ * @returns the end of a message
+ */
+export function variablesHint(own: Environment, passed: Environment, words: string): string {
+  const named = new Set(words.match(/[A-Za-z_][A-Za-z0-9_]*/g));
+  const asked = Object.keys(own).filter(
+    (name) => name.length >= MIN_NAME && passed[name] === undefined && named.has(name),
+  );
+  if (asked.length > 0) {
+    return `; ${asked.join(', ')} of the gateway is not passed on to it: --env NAME does that (upstream.env in a file)`;
+  }
+  const got = Object.keys(passed).toSorted().join(', ');
+  return `; of variables it got ${got === '' ? 'none' : got}: --env NAME passes another one on (upstream.env in a file)`;
 }
