@@ -58,28 +58,21 @@ ${table(
 In the first five states the exchange with the server goes on, and the state also says whether its stream is \`open\` or
 \`broken\`. A broken stream is resumed: retries wait for it, and \`calls.maxHold\` does not count.
 
-## Events
+## Events and rules
 
-${table(
-  ['Event', 'Means'],
-  entries(EVENT_MEANINGS).map(([event, means]) => [code(event), means]),
-)}
+At an event the first rule that fits the state counts. If none fits, nothing changes. _Open_: the first five states.
 
-## Rules
-
-The first row that fits counts. An event that no row mentions for a state changes nothing. _Open_: the first five states.
-
-${table(
-  ['Rule', 'From', 'On', 'To', 'Why'],
-  TRANSITIONS.map((row) => [
-    row.rule,
-    statesOf(row.from),
-    code(row.on),
-    stays(row) ? 'stays' : statesOf(row.to),
-    row.why,
-  ]),
-)}
+${entries(EVENT_MEANINGS).map(eventSection).join('\n\n')}
 `;
+}
+
+/** An event, and the rules that it sets off. */
+function eventSection([event, means]: [EventName, string]): string {
+  const rules = TRANSITIONS.filter(({ on }) => on === event).map((row) => {
+    const to = stays(row) ? 'stays' : statesOf(row.to);
+    return `- **${row.rule}**: ${statesOf(row.from)} → ${to}: ${row.why}`;
+  });
+  return [`### \`${event}\``, '', means, '', ...rules].join('\n');
 }
 
 interface Edge {
