@@ -50,9 +50,11 @@ export async function serveFrom(
   const config = attempt(
     () => {
       const { config, notes } = loadClientFile(command.file, host.env);
-      for (const note of notes) host.stderr.write(`${command.file}: ${note}\n`);
       const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
-      return overrideConfig(config, command.overrides, nameOf);
+      const overridden = overrideConfig(config, command.overrides, nameOf);
+      const log = logFor(overridden, host);
+      for (const problem of notes) log.event('config.risky', { field: command.file, problem });
+      return overridden;
     },
     told,
     '',

@@ -51,6 +51,9 @@ export const REFERENCE = /\$\{([^}]*)\}/g;
 export const VARIABLE = /^(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-.*)?$/s;
 const SECRET_FLAG = /^--?([\w-]*(?:key|token|secret|password|auth|credential)[\w-]*)(=?)/i;
 
+/** What stands before a reference without being a secret. */
+const HARMLESS = /^(?:Bearer|Basic|Token)?[\s$]*$/i;
+
 class EntryReader {
   readonly problems: Problem[] = [];
   readonly notes: string[] = [];
@@ -114,7 +117,7 @@ class EntryReader {
   #url(value: JsonValue | undefined, key: string): string {
     const text = this.#text(value, [key]);
     const at = text.indexOf('?');
-    if (at < 0 || text.includes('${', at)) return text;
+    if (at < 0) return text;
     return `${text.slice(0, at + 1)}${this.#secret(text.slice(at + 1), [key], 'QUERY')}`;
   }
 
@@ -125,6 +128,8 @@ class EntryReader {
     const [flag = '', name = '', equals = ''] = SECRET_FLAG.exec(text) ?? [];
     if (equals !== '')
       return `${flag}${this.#secret(text.slice(flag.length), path, variableOf(name))}`;
+    // Such as the URL of a database.
+    if (/\/\/[^/\s]*@/.test(text)) return this.#secret(text, path, 'URL');
     const [, named, isWhole] = (typeof before === 'string' && SECRET_FLAG.exec(before)) || [];
     const isValue = named !== undefined && isWhole === '' && !text.startsWith('-');
     return isValue ? this.#secret(text, path, variableOf(named)) : text;
@@ -140,14 +145,19 @@ class EntryReader {
   }
 
   /**
-   * Replaces a text by a variable. A reference hides the value already, also behind a word such as Bearer.
+   * Replaces a text by a variable, and only what is around a reference.
    * @param isKnown whether the name says enough without that of the server
    */
   #secret(text: string, path: FieldPath, name: string, isKnown = false): string {
-    if (text === '' || text.includes('${')) return text;
     const withServer = `${variableOf(this.#name)}_${name}`;
     const names = isKnown ? [name, withServer] : [withServer];
-    return this.#around.variables.standFor(text, names, this.#field(path));
+    const parts = text.split(/(\$\{[^}]*\})/);
+    const hidden = parts.map((part, at) =>
+      at % 2 === 1 || HARMLESS.test(part)
+        ? part
+        : this.#around.variables.standFor(part, names, this.#field(path)),
+    );
+    return hidden.join('');
   }
 
   /** Writes the references of clients as those of the gateway. */

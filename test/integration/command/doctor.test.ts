@@ -215,7 +215,7 @@ test('ports of a gateway that runs are ok, and those of something else a failure
 });
 
 test('keys of access tokens are counted', async () => {
-  const key = { kty: 'EC', crv: 'P-256', x: 'eA', y: 'eQ', use: 'sig' };
+  const key = { kty: 'EC', crv: 'P-256', x: 'eA', y: 'eQ', use: 'sig', exp: 1_900_000_000 };
   const bodies = [
     { keys: [key, { ...key, use: 'enc' }] },
     { keys: [] },

@@ -107,6 +107,23 @@ describe('what can be a secret is a variable', () => {
     ]);
   });
 
+  test('also around references, and in the URL of a database', () => {
+    const env = { DB: 'postgres://u:canary-7@${HOST_NAME}/db', AUTH: 'Bearer ${TOKEN}' };
+    const server = { command: 'x', args: ['postgres://u:canary-8@h/db'], env };
+    const file = fileWith({ mcpServers: { a: server } });
+    const { data } = readClientFile(file);
+    expect(data.routes[0]?.['upstream']).toEqual({
+      command: 'x',
+      args: ['${A_URL}'],
+      env: { DB: '${DB}${HOST_NAME}${A_DB}', AUTH: 'Bearer ${TOKEN}' },
+    });
+    const { config } = loadClientFile(file, { HOST_NAME: 'h', TOKEN: 't' });
+    expect(config.routes[0]?.upstream.process).toMatchObject({
+      args: ['postgres://u:canary-8@h/db'],
+      env: { DB: 'postgres://u:canary-7@h/db', AUTH: 'Bearer t' },
+    });
+  });
+
   test('of another name if the file refers to one of that name', () => {
     const { config } = loadClientFile(
       fileWith({
