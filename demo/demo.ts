@@ -34,6 +34,7 @@ async function main(): Promise<number> {
 async function demonstrate(): Promise<number> {
   // Ending this way, and not by the signal itself, takes the two processes along.
   process.once('SIGINT', () => process.exit(130)).once('SIGTERM', () => process.exit(143));
+  write('Starting the legacy server and the gateway.\n');
   const stage = await setStage({ listen: '127.0.0.1:0', admin: 'off' });
   try {
     const server = `server-everything ${packageVersion('@modelcontextprotocol/server-everything')}`;

@@ -11,7 +11,8 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 // npm writes the first file last: an installation that was interrupted does not have it. One for production has not the second.
 const installed = ['.package-lock.json', '@modelcontextprotocol/server-everything/package.json'];
 if (!installed.every((file) => existsSync(at(`node_modules/${file}`)))) {
-  console.log('Installing what the demo needs (npm ci), once. This takes about half a minute.');
+  console.log(`Installing what the demo needs, once: Node.js 24, a legacy server, a modern client, and the libraries of the gateway.
+This is npm ci. It takes about half a minute.`);
   const stopTicking = tick();
   const code = await run(...npm('ci', '--workspaces=false', '--no-progress', '--loglevel=error'));
   stopTicking();
