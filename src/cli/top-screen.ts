@@ -48,7 +48,10 @@ function headOf(snapshot: LiveSnapshot): ScreenLine[] {
   const now = [
     `${allCalls} waiting`,
     `${sum(({ running }) => running)} running`,
-    `${sum(({ sessions }) => sessions)} sessions`,
+    plural(
+      sum(({ sessions }) => sessions),
+      'session',
+    ),
     `${plural(down, 'server')} down`,
     plural(processes.length, 'process'),
   ];

@@ -20,7 +20,7 @@ test('top prints what happens now once where its output is no terminal', async (
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   await callTool(gateway.url, 'greet', {});
   const { stdout } = await run(process.execPath, [COMMAND, 'top', gateway.adminUrl]);
-  expect(stdout).toMatch(/^mrtr-gateway \d+\.\d+\.\d+: ready\n1 waiting, 0 running, 1 sessions/);
+  expect(stdout).toMatch(/^mrtr-gateway \d+\.\d+\.\d+: ready\n1 waiting, 0 running, 1 session,/);
   expect(stdout).toMatch(/\ngreet +elicitation-form +\d+s +local-user +\S+ +mcp +1 +\S{6}\n$/);
   expect(stdout).not.toContain('\u001b');
 });

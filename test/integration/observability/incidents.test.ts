@@ -70,7 +70,7 @@ test('a server that stopped responding', async () => {
   const line = { level: 'warn', route: 'mcp', ...REFUSED };
   expect(gateway.named('upstream.failed')[0]).toMatchObject(line);
   expect(gateway.named('upstream.circuit_opened')).toMatchObject([{ ...line, url: legacy.url }]);
-  await shows(gateway, /\b1 servers down/, /down \(/);
+  await shows(gateway, /\b1 server down/, /down \(/);
   const { spans } = await spansOf(gateway);
   const trace = gateway.named('upstream.failed')[0]?.['trace'];
   expect(spans.filter(({ traceId }) => traceId === trace)).toMatchObject([
