@@ -2,9 +2,7 @@
  * The modern endpoint of a route: checks each POST, and hands it to the rest of the gateway. What is legacy goes to
  * the pass-through.
  */
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { inBackground } from '../lib/background.ts';
 import { callFailure, reasonOf } from '../model/failures.ts';
 import {
@@ -25,102 +23,42 @@ import {
   sendRefusal,
   type UnnamedRefusal,
 } from './response-writer.ts';
-import type { EdgeOptions, EdgeRoute } from './options.ts';
+import type { EdgeOptions, EdgeRoute, OnRefused, PassedRequest } from './options.ts';
 import { headerMismatch, refused, type ModernRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
-import { readBody, refuseBody, UNIDENTIFIED, UnreadBodyError } from './request/body.ts';
+import { readBody, refuseBody } from './request/body.ts';
 import { endSpan, startSpan } from './request-span.ts';
 
-/**
- * A POST has two ways in, so that what is translated does not pay for the framework. `post` is for the path as it is written
- * in the configuration, and reads the body itself. What is passed through enters the framework, and so does a path that is
- * spelled otherwise, which only the router recognizes: `#postInFramework` serves these, with a body that is read already.
- * Both find the caller, ask whether the server is modern, and end in `#serve`.
- */
 export class ModernEndpoint {
   readonly #route: EdgeRoute;
   readonly #options: EdgeOptions;
-  /** The bodies of requests that are not for the edge, until the HTTP framework has them. */
-  readonly #bodiesToPass = new WeakMap<IncomingMessage, Buffer>();
 
   constructor(route: EdgeRoute, options: EdgeOptions) {
     this.#route = route;
     this.#options = options;
   }
 
-  /** Has the framework serve what `post` does not: what it leaves to the framework, and paths that are spelled otherwise. */
-  install(app: FastifyInstance): void {
-    // Every body is read as bytes: legacy requests go upstream unchanged.
-    app.removeAllContentTypeParsers();
-    app.addContentTypeParser('*', (_request, payload, done) => {
-      const { maxBodyBytes, holdBytes } = this.#options;
-      // Nobody has asked for the caller yet.
-      readBody(payload, maxBodyBytes, holdBytes(UNIDENTIFIED), (body) => {
-        if (typeof body === 'string') done(new UnreadBodyError(body));
-        else done(null, body);
-      });
-    });
-    app.addHook('preParsing', (request, _reply, payload, next) => {
-      const body = this.#bodiesToPass.get(request.raw);
-      next(null, body === undefined ? payload : Readable.from([body], { objectMode: false }));
-    });
-    app.post(this.#route.path, (request, reply) =>
-      this.#bodiesToPass.delete(request.raw)
-        ? this.#route.passThrough(request, reply)
-        : this.#postInFramework(request, reply),
-    );
+  /** Serves a POST on the route's path. Never throws. */
+  post(request: IncomingMessage, response: ServerResponse): void {
+    this.#post(request, response).catch((error: unknown) => this.#fail(response, error));
   }
 
-  /** Serves a POST that `post` has not seen, or that is for a modern server, with the body that the framework has read. */
-  async #postInFramework(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const route = this.#route;
-    const { raw, body } = request;
-    const caller = callerOrRefuse(await route.identify(raw), reply.raw);
-    if (caller === null) return void reply.hijack();
-    const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
-    const serve = () => this.#serve(raw, reply.raw, bytes, caller, null);
-    if (await route.isModern(caller, raw.headers['mcp-method'])) {
-      return route.passThrough(request, reply, async () => {
-        const { type } = this.#options.read(raw, bytes, caller);
-        return type === 'request' && (await route.isLegacyNow(caller)) ? serve : null;
-      });
-    }
-    if (!serve()) return route.passThrough(request, reply);
-    reply.hijack();
-  }
-
-  /**
-   * Serves a POST on the route's path, which the HTTP framework has not seen.
-   * Never throws.
-   * @param framework called if the framework has to serve the request
-   */
-  post(request: IncomingMessage, response: ServerResponse, framework: RequestListener): void {
-    this.#post(request, response, framework).catch((error: unknown) => this.#fail(response, error));
-  }
-
-  async #post(
-    request: IncomingMessage,
-    response: ServerResponse,
-    framework: RequestListener,
-  ): Promise<void> {
+  async #post(raw: IncomingMessage, response: ServerResponse): Promise<void> {
     // Identified before the body is read, so that an unknown caller learns nothing. What is known is not waited for: then
     // the body, which mostly comes with the head, is not buffered.
-    const found = this.#route.identify(request);
+    const found = this.#route.identify(raw);
     const caller = callerOrRefuse(found instanceof Promise ? await found : found, response);
     if (caller === null) return;
-    const isModern = this.#route.isModern(caller, request.headers['mcp-method']);
-    if (isModern instanceof Promise ? await isModern : isModern)
-      return framework(request, response);
+    const era = this.#route.isModern(caller, raw.headers['mcp-method']);
+    const isModern = era instanceof Promise ? await era : era;
     this.#options.beforeBody(response);
     const { maxBodyBytes, holdBytes } = this.#options;
-    readBody(request, maxBodyBytes, holdBytes(caller.principalKey), (body) => {
+    readBody(raw, maxBodyBytes, holdBytes(caller.principalKey), (body) => {
       if (typeof body === 'string') return refuseBody(response, body);
-      const passThrough = () => {
-        this.#bodiesToPass.set(request, body);
-        framework(request, response);
-      };
+      const request = { raw, response, caller, body };
       try {
-        if (!this.#serve(request, response, body, caller, passThrough)) passThrough();
+        if (isModern) this.#passToModern(request);
+        else if (!this.#serve(request, () => this.#pass(request))) this.#pass(request);
       } catch (error) {
         // Nobody catches what a listener throws: the process would end.
         this.#fail(response, error);
@@ -128,20 +66,29 @@ export class ModernEndpoint {
     });
   }
 
+  #pass(request: PassedRequest, onRefused?: OnRefused): void {
+    const passed = this.#route.passThrough(request, onRefused);
+    passed.catch((error: unknown) => this.#fail(request.response, error));
+  }
+
+  /** Passes a request on to a modern server, and serves it here if that turns out to be none any more. */
+  #passToModern(request: ReadPost): void {
+    const { raw, caller, body } = request;
+    this.#pass(request, async () => {
+      const { type } = this.#options.read(raw, body, caller);
+      const isServed = type === 'request' && (await this.#route.isLegacyNow(caller));
+      return isServed ? () => void this.#serve(request, null) : null;
+    });
+  }
+
   /**
    * @param passThrough called if the server turns out to be modern by now; `null` if that is a failure
    * @returns false if the request is legacy, and was not served
    */
-  #serve(
-    request: IncomingMessage,
-    response: ServerResponse,
-    body: Uint8Array,
-    caller: Caller,
-    passThrough: (() => void) | null,
-  ): boolean {
+  #serve({ raw, response, caller, body }: ReadPost, passThrough: (() => void) | null): boolean {
     const { read: readRequest, tracer } = this.#options;
     const route = this.#route;
-    const read = readRequest(request, body, caller);
+    const read = readRequest(raw, body, caller);
     switch (read.type) {
       case 'legacy':
         return false;
@@ -163,7 +110,7 @@ export class ModernEndpoint {
             ? null
             : startSpan(tracer, route.id, read.request, MODERN_REVISION, origin);
         const served = toEdgeRequest(read.request, caller, span?.context ?? origin.parent, span);
-        const { rawHeaders } = request;
+        const { rawHeaders } = raw;
         const responded = this.#respond(rawHeaders, response, read.request, served, passThrough);
         const over = responded.catch((error: unknown) => this.#fail(response, error, served));
         // Without a reply, the client has left.
@@ -274,6 +221,9 @@ export class ModernEndpoint {
     this.#options.log.event('edge.failed', { route: this.#route.id, ...trace, problem });
   }
 }
+
+/** A POST that was read. */
+type ReadPost = PassedRequest & { readonly body: Buffer };
 
 /** The reply to a request about a task where none are offered. */
 export const NO_TASKS: CallReply = { kind: 'failed', failure: METHOD_NOT_FOUND };

@@ -1,7 +1,6 @@
 /** What the edge needs from the rest of the gateway: the services of one route, and the settings of an endpoint. */
 import type { HeldBytes } from '../lib/byte-budget.ts';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Closed } from '../lib/clock.ts';
 import type { Caller, CallerRefusal, CallReply, EdgeRequest, Waiter } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
@@ -11,6 +10,27 @@ import type { JsonObject } from '../protocol/json.ts';
 import type { ListenWaiter } from '../subscriptions/subscriptions.ts';
 import type { ReadRequest } from './request/message.ts';
 import type { ResponseSettings, SentResponse, UnnamedRefusal } from './response-writer.ts';
+
+/** A request of a caller who was let in, as it goes to the server untranslated. */
+export interface PassedRequest {
+  readonly raw: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly caller: Caller;
+  /** What was read of it; `null` if its body is streamed, or if it has none. */
+  readonly body: Buffer | null;
+}
+
+/**
+ * Called if the server refuses a request (4xx). Never rejects.
+ * @returns what serves the request in place of that; `null` if the response is passed on
+ */
+export type OnRefused = () => Promise<(() => void) | null>;
+
+/**
+ * Passes on a POST for the public path, with the bytes that were read. Resolves when the response has begun or the client has
+ * left.
+ */
+export type PassThrough = (request: PassedRequest, onRefused?: OnRefused) => Promise<void>;
 
 /** The services of one route. */
 export interface EdgeRoute {
@@ -50,15 +70,7 @@ export interface EdgeRoute {
   ) => Promise<CallReply>;
   /** Rewrites what a reply says of the server's URL. */
   readonly published: (reply: CallReply, caller: Caller) => CallReply;
-  /**
-   * Passes a request through whose body was read.
-   * @param onRefused called if the server refuses it (4xx); returns what serves it in place of that, or `null`
-   */
-  readonly passThrough: (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    onRefused?: () => Promise<(() => void) | null>,
-  ) => Promise<void>;
+  readonly passThrough: PassThrough;
   /** Tells, after it refused a modern request, whether the server is no longer modern. Never rejects. */
   readonly isLegacyNow: (caller: Caller) => Promise<boolean>;
 }

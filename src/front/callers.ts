@@ -18,10 +18,14 @@ import { isLoopbackHost } from '../lib/http.ts';
  * Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart.
  * @param path on which they come: that of the route, or of one of its dialects
  */
-export function callersOf(route: Route, { config, identity, log }: PublicServices, path?: string) {
+export function identification(
+  route: Route,
+  { config, identity, log }: PublicServices,
+  path = route.config.path,
+) {
   const { config: settings, tokenExchange } = route;
   const options = callerOptionsOf(route, config);
-  const challenge = challengeOf(config, path ?? settings.path);
+  const challenge = challengeOf(config, path);
   const whyNotLocal = localUserCheck({ ...config.edge, listenHost: config.listen.host });
   let isCostLogged = settings.sessions.scope !== null;
   const judge = (request: IncomingMessage, verdict: IdentityVerdict): Caller | CallerRefusal => {
@@ -43,24 +47,17 @@ export function callersOf(route: Route, { config, identity, log }: PublicService
     const kind = (await tokenExchange?.exchangeFor(request)) ?? 'token';
     return kind === 'token' ? null : exchangeRefusalOf(kind, challenge);
   };
-  return {
-    /** @returns `null` if the caller is known */
-    refusalOf: async (request: IncomingMessage): Promise<CallerRefusal | null> => {
-      const verdict = await identity.identify(request);
-      return verdict.kind === 'known' ? exchanged(request) : refusalOf(verdict, challenge);
-    },
-    /** Never rejects. */
-    identify: (request: IncomingMessage): ReturnType<EdgeRoute['identify']> => {
-      const verdict = identity.identify(request);
-      if (!(verdict instanceof Promise)) return judge(request, verdict);
-      return verdict.then(async (known) => {
-        const caller = judge(request, known);
-        if ('httpStatus' in caller || tokenExchange === null) return caller;
-        const refused = await exchanged(request);
-        if (refused !== null) return refused;
-        return { ...caller, headers: { ...caller.headers, ...tokenExchange.headersOf(request) } };
-      });
-    },
+  /** Never rejects. */
+  return (request: IncomingMessage): ReturnType<EdgeRoute['identify']> => {
+    const verdict = identity.identify(request);
+    if (!(verdict instanceof Promise)) return judge(request, verdict);
+    return verdict.then(async (known) => {
+      const caller = judge(request, known);
+      if ('httpStatus' in caller || tokenExchange === null) return caller;
+      const refused = await exchanged(request);
+      if (refused !== null) return refused;
+      return { ...caller, headers: { ...caller.headers, ...tokenExchange.headersOf(request) } };
+    });
   };
 }
 

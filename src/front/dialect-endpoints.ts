@@ -16,7 +16,7 @@ import { parseJson } from '../protocol/json.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { serveDraftTaskMethod } from '../tasks/methods.ts';
-import { callersOf } from './callers.ts';
+import { identification } from './callers.ts';
 import { refusalsOf } from './edge-route.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices, SharedServices } from '../routes/shared-services.ts';
@@ -50,7 +50,7 @@ export function dialectEndpoints(
       {
         ...edge,
         path,
-        identify: callersOf(route, shared, path).identify,
+        identify: identification(route, shared, path),
         isModern: (caller, method) =>
           route.server.upstream.knownKind === 'modern-stdio' || edge.isModern(caller, method),
         refusalOf: refusalsOf(route, shared, path),
@@ -58,7 +58,7 @@ export function dialectEndpoints(
         task: async (request, waiter) =>
           tasks === null ? NO_TASKS : serveDraftTaskMethod(tasks, request, waiter),
         // The reader finds nothing legacy here, so the server is modern.
-        passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, refusal),
+        passThrough: async ({ response }) => refuse(response, 502, refusal),
       },
       {
         ...options,
@@ -69,9 +69,8 @@ export function dialectEndpoints(
   });
 }
 
-/** Serves a dialect. There is no stream and no session to end: nothing on its path reaches the server untranslated. */
-export function installDialect(app: FastifyInstance, path: string, endpoint: ModernEndpoint): void {
-  endpoint.install(app);
+/** Refuses what is no POST on the path of a dialect. There is no stream and no session to end: nothing reaches the server untranslated. */
+export function refuseOtherMethods(app: FastifyInstance, path: string): void {
   app.route({
     method: app.supportedMethods.filter((method) => method !== 'POST'),
     url: path,

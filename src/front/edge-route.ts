@@ -4,7 +4,7 @@ import { traceOf, type CallReply, type EdgeRequest } from '../model/request.ts';
 import { sleep, type Closed } from '../lib/clock.ts';
 import type { Admission, AdmissionVerdict } from '../limits/admission.ts';
 import { canRequireInput, isMethod } from '../edge/request/methods.ts';
-import type { EdgeOptions, EdgeRoute } from '../edge/options.ts';
+import type { EdgeOptions, EdgeRoute, PassThrough } from '../edge/options.ts';
 import { NO_TASKS } from '../edge/edge.ts';
 import { readModernRequest, type EraPolicy } from '../edge/request/modern-request.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
@@ -12,12 +12,11 @@ import type { ToolCatalogue } from '../catalogue/tools.ts';
 import { throttledLog } from '../ops/throttled-log.ts';
 import { MAX_BUFFERED_BYTES } from '../edge/response-writer.ts';
 import { STOPPED_REPLY } from '../routes/pending-requests.ts';
-import type { PassThrough } from './passthrough/passthrough.ts';
 import { loggedTarget } from '../ops/tracing.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { objectMember } from '../protocol/json.ts';
-import { callersOf } from './callers.ts';
-import { modernPipe, type ModernPipe } from './modern-pipe.ts';
+import { identification } from './callers.ts';
+import { modernPipe, type ModernServices } from './modern-pipe.ts';
 import { rightsCheck } from './rights.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
 import { supportedVersions, type Route } from '../routes/route.ts';
@@ -40,23 +39,32 @@ export function edgeRoute(
   const { upstream } = route.server;
   const pipe = modernPipe(route, shared);
   const pipeNow = () => (upstream.knownKind === 'modern-stdio' ? pipe : null);
+  const bridge: ModernServices = {
+    discover: (request) => route.discovery.discover(request),
+    forward: (request, closed) => route.catalogue.lists.list(request, closed),
+    call: (request, waiter) => {
+      // Only a call whose client knows tasks can become one.
+      const calls = request.profile.tasks === true && tasks !== null ? tasks : route.calls;
+      return calls.serve(request, waiter);
+    },
+    task: async (request, waiter) =>
+      tasks === null ? NO_TASKS : serveTaskMethod(tasks, request, waiter),
+    listen: (...asked) => route.subscriptions.listen(...asked),
+  };
   /** Serves through the pipe, also if the server turns out to need it. */
-  const serve = (
-    bridged: () => Promise<CallReply>,
-    piped: (pipe: ModernPipe) => Promise<CallReply>,
-  ): Promise<CallReply> => {
-    if (pipe === null) return bridged();
+  const serve = (by: (services: ModernServices) => Promise<CallReply>): Promise<CallReply> => {
+    if (pipe === null) return by(bridge);
     const known = pipeNow();
-    if (known !== null) return piped(known);
-    return bridged().then((reply) => {
+    if (known !== null) return by(known);
+    return by(bridge).then((reply) => {
       const found = isChanged(reply) ? pipeNow() : null;
-      return found === null ? reply : piped(found);
+      return found === null ? reply : by(found);
     });
   };
   return {
     id,
     path,
-    identify: callersOf(route, shared).identify,
+    identify: identification(route, shared),
     isModern: ({ headers }, method) => {
       upstream.askAgain(headers);
       const known = upstream.knownKind;
@@ -75,17 +83,10 @@ export function edgeRoute(
     refusalOf: refusalsOf(route, shared, path),
     capabilities: (request) =>
       pipeNow() === null ? route.discovery.capabilitiesFor(request) : null,
-    discover: (request) =>
-      serve(
-        () => route.discovery.discover(request),
-        (modern) => modern.discover(request),
-      ),
+    discover: (request) => serve(({ discover }) => discover(request)),
     forward: (request, closed) => {
       const list = async () => {
-        const reply = await serve(
-          () => route.catalogue.lists.list(request, closed),
-          (modern) => modern.forward(request, closed),
-        );
+        const reply = await serve(({ forward }) => forward(request, closed));
         if (reply.kind === 'failed' || rights === null) return reply;
         return { ...reply, result: rights.shown(request.caller, reply.result) };
       };
@@ -98,30 +99,16 @@ export function edgeRoute(
         ? null
         : parameterHeaders(route.catalogue.tools, request, rawHeaders);
     },
-    call: (request, waiter) => {
-      // Only a call whose client knows tasks can become one.
-      const calls = request.profile.tasks === true && tasks !== null ? tasks : route.calls;
-      return whenAdmitted(route.admission, request, waiter.closed, () =>
-        serve(
-          () => calls.serve(request, waiter),
-          (modern) => modern.call(request, waiter),
-        ),
-      );
-    },
-    task: (request, waiter) =>
-      serve(
-        () =>
-          tasks === null ? Promise.resolve(NO_TASKS) : serveTaskMethod(tasks, request, waiter),
-        (modern) => modern.forward(request, waiter.closed),
+    call: (request, waiter) =>
+      whenAdmitted(route.admission, request, waiter.closed, () =>
+        serve(({ call }) => call(request, waiter)),
       ),
+    task: (request, waiter) => serve(({ task }) => task(request, waiter)),
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
     listen: (request, id, waiter, http) =>
       whenAdmitted(route.admission, request, waiter.closed, () => {
         const untilRefused = (end: () => void) => identity.untilRefused(http, end);
-        return serve(
-          () => route.subscriptions.listen(request, id, waiter, untilRefused),
-          (modern) => modern.listen(request, id, waiter, untilRefused),
-        );
+        return serve(({ listen }) => listen(request, id, waiter, untilRefused));
       }),
     passThrough,
   };

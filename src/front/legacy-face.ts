@@ -3,10 +3,11 @@
  * a server over stdio, and of one that speaks 2026-07-28 and keeps no sessions.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyInstance, HTTPMethods } from 'fastify';
 import { z } from 'zod';
 import { inBackground } from '../lib/background.ts';
 import { once } from '../lib/once.ts';
+import type { PassedRequest, PassThrough } from '../edge/options.ts';
 import { startSpan } from '../edge/request-span.ts';
 import { refuse as refuseHttp } from '../edge/response-writer.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
@@ -25,7 +26,7 @@ import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
-import { callersOf } from './callers.ts';
+import { identification } from './callers.ts';
 import {
   NO_SESSION,
   openSession,
@@ -42,8 +43,6 @@ import { HttpResponse } from './legacy/http-response.ts';
 import { Reply } from './legacy/reply.ts';
 import { RewrittenResponse } from './legacy/rewritten-response.ts';
 import type { LegacySessions } from './legacy/sessions.ts';
-import { knownCaller } from './other-paths.ts';
-import type { PassThrough } from './passthrough/passthrough.ts';
 import { passesLimits } from './passed-limits.ts';
 import { PassedRights } from './passed-rights.ts';
 
@@ -56,17 +55,16 @@ export interface LegacyFace {
   /** Serves a POST whose body was read. */
   readonly post: PassThrough;
   /** Serves a GET or DELETE. */
-  readonly other: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+  readonly other: (request: PassedRequest) => Promise<void>;
   /** Tells whether a request is for a session that a legacy face has opened. */
-  readonly isOwn: (request: FastifyRequest) => boolean;
+  readonly isOwn: (request: PassedRequest) => boolean;
 }
 
 /** Tells whether the body of a POST is an `initialize`, which opens a session. */
-export function isInitialize(request: FastifyRequest): boolean {
-  const { body } = request;
-  if (!Buffer.isBuffer(body) || !body.includes('"initialize"')) return false;
+export function isInitialize({ body }: PassedRequest): boolean {
+  if (body?.includes('"initialize"') !== true) return false;
   try {
-    return readInitialize(parseMessage(textOf(request))) !== null;
+    return readInitialize(parseMessage(body.toString('utf8'))) !== null;
   } catch {
     return false;
   }
@@ -77,28 +75,25 @@ export function isInitialize(request: FastifyRequest): boolean {
  * @returns what serves a POST of theirs
  */
 export function registerLegacyFace(
-  scope: FastifyInstance,
+  app: FastifyInstance,
   route: Route,
   { post, other }: LegacyFace,
   shared: PublicServices,
 ): PassThrough {
-  const callers = callersOf(route, shared);
-  scope.removeAllContentTypeParsers();
-  scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
-  scope.route({
+  const identify = identification(route, shared);
+  app.route({
     url: route.config.path,
     method: METHODS,
-    handler: async (request, reply) => {
-      const { raw, method } = request;
+    handler: async ({ raw, method }, reply) => {
       raw.resume();
-      const refusal = await callers.refusalOf(raw);
-      const { raw: response } = reply;
-      if (refusal !== null) {
-        reply.hijack();
-        return refuseHttp(response, refusal.httpStatus, refusal.message, refusal.headers);
+      const caller = await identify(raw);
+      const { raw: response } = reply.hijack();
+      if ('httpStatus' in caller) {
+        return refuseHttp(response, caller.httpStatus, caller.message, caller.headers);
       }
-      if (method === 'GET' || method === 'DELETE') return other(request, reply);
-      reply.hijack();
+      if (method === 'GET' || method === 'DELETE') {
+        return other({ raw, response, caller, body: null });
+      }
       refuseHttp(response, 405, `${method} is not a method of this path`, ALLOWED);
     },
   });
@@ -117,62 +112,52 @@ export function createLegacyFace(
   const ids = sessionIds(route, shared);
   const serve = createServing(route, sessions, ids, shared);
   const rights = new PassedRights(route, shared);
-  const responseTo = (request: FastifyRequest, response: ServerResponse): StreamResponse => {
-    const rewrite = rights.rewriteOf(request);
-    const plain = httpResponseTo(response);
-    return rewrite === null ? plain : new RewrittenResponse(plain, rewrite);
-  };
   // The server names its own URL in what it challenges a client with.
   const httpResponseTo = (response: ServerResponse) =>
     new HttpResponse(response, (status, challenge) => {
       route.resource?.answered(status, challenge);
       return route.resource?.challenge(challenge) ?? challenge;
     });
-  const passed = () => {
+  const responseTo = (request: PassedRequest): StreamResponse => {
+    const rewrite = rights.rewriteOf(request);
+    const plain = httpResponseTo(request.response);
+    return rewrite === null ? plain : new RewrittenResponse(plain, rewrite);
+  };
+  const begin = ({ raw, response }: PassedRequest) => {
     metrics.passed.inc({ route: id });
     tellOfLegacyClient();
-  };
-  const other: LegacyFace['other'] = async (request, reply) => {
-    const { raw, method } = request;
-    const response = reply.hijack().raw;
-    // As for a POST.
-    if (response.destroyed) return;
-    passed();
     // What goes on for a caller ends with its token.
     response.once(
       'close',
       identity.untilRefused(raw, () => response.destroy()),
     );
-    const caller = knownCaller(request, route, shared);
-    await serve(raw, responseTo(request, response), method === 'GET' ? 'GET' : 'DELETE', caller);
   };
-  const isOwn: LegacyFace['isOwn'] = (request) => {
-    const sealed = request.headers[SESSION_HEADER];
-    if (typeof sealed !== 'string') return false;
-    return ids.open(request.raw, sealed, knownCaller(request, route, shared)) !== null;
+  const other: LegacyFace['other'] = async (request) => {
+    // As for a POST.
+    if (request.response.destroyed) return;
+    begin(request);
+    const verb = request.raw.method === 'GET' ? 'GET' : 'DELETE';
+    await serve(request, responseTo(request), verb);
   };
-  const post: PassThrough = async (request, reply) => {
+  const isOwn: LegacyFace['isOwn'] = ({ raw, caller }) => {
+    const sealed = raw.headers[SESSION_HEADER];
+    return typeof sealed === 'string' && ids.open(raw, sealed, caller) !== null;
+  };
+  const post: PassThrough = async (request) => {
+    const { raw, response, caller, body } = request;
     // The edge has read it before: it is JSON.
-    const json = textOf(request);
+    const json = body?.toString('utf8') ?? '';
     const value = parseMessage(json);
     const initialize = readInitialize(value);
-    if (!rights.passes(request, reply, false)) return;
-    if (initialize === null && !(await passesLimits(route, request, reply, shared))) return;
-    const { raw: response } = reply.hijack();
+    if (!rights.passes(request, false)) return;
+    if (initialize === null && !(await passesLimits(route, request))) return;
     // The client may have left during the checks, and `close` is emitted only once.
     if (response.destroyed) return;
-    passed();
     response.once('close', openResponses.open());
-    const { raw } = request;
-    response.once(
-      'close',
-      identity.untilRefused(raw, () => response.destroy()),
-    );
+    begin(request);
     traceRequest(route, shared, raw, value, response);
-    const caller = knownCaller(request, route, shared);
     if (initialize === null) {
-      const posted = { json, value };
-      return inBackground(serve(raw, responseTo(request, response), posted, caller));
+      return inBackground(serve(request, responseTo(request), { json, value }));
     }
     const limited = await limitOf(route, caller.principalKey);
     const opening = {
@@ -189,7 +174,7 @@ export function createLegacyFace(
     // The session that the client had so far ends once it has another one.
     const endFormer = (isOpen: boolean) =>
       isOpen && raw.headers[SESSION_HEADER] !== undefined
-        ? serve(raw, new Reply(), 'DELETE', caller)
+        ? serve(request, new Reply(), 'DELETE')
         : undefined;
     inBackground(opened.then(endFormer));
   };
@@ -225,10 +210,6 @@ async function limitOf({ admission }: Route, principalKey: string): Promise<Open
   return { httpStatus: statusOfLimit(limit) === 503 ? 503 : 200, failure, retryAfterMs };
 }
 
-function textOf({ body }: FastifyRequest): string {
-  return Buffer.isBuffer(body) ? body.toString('utf8') : '';
-}
-
 /** Creates what serves a request for a session, here or at the process that has it. */
 function createServing(
   route: Route,
@@ -239,10 +220,9 @@ function createServing(
   const { id } = route.config;
   const server = route.server.channels;
   return async (
-    raw: IncomingMessage,
+    { raw, caller }: Pick<PassedRequest, 'raw' | 'caller'>,
     response: StreamResponse,
     asked: 'GET' | 'DELETE' | { readonly json: string; readonly value: JsonValue },
-    caller: Caller,
   ): Promise<void> => {
     const { headers } = raw;
     const sealed = headers[SESSION_HEADER];

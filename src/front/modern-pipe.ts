@@ -35,8 +35,8 @@ import { exchange, within } from './modern-exchange.ts';
 const CATALOGUE = { ttlMs: 60_000, maxCallers: 1_000 };
 const MAX_LIST_PAGES = 50;
 
-/** What serves modern clients in place of the calls, the catalogue and the subscriptions of a route. */
-export type ModernPipe = Pick<EdgeRoute, 'discover' | 'forward' | 'call' | 'parameterHeaders'> & {
+/** What serves the requests of modern clients: the bridge to a legacy server, or a pipe. */
+export type ModernServices = Pick<EdgeRoute, 'discover' | 'forward' | 'call' | 'task'> & {
   readonly listen: (
     request: EdgeRequest,
     id: ClientRequestId,
@@ -44,6 +44,7 @@ export type ModernPipe = Pick<EdgeRoute, 'discover' | 'forward' | 'call' | 'para
     untilRefused: (end: () => void) => () => void,
   ) => Promise<CallReply>;
 };
+type ModernPipe = ModernServices & Pick<EdgeRoute, 'parameterHeaders'>;
 
 /**
  * Creates what serves the requests of modern clients of a route over stdio, once its server is known to be modern. Limits on
@@ -90,6 +91,7 @@ export function modernPipe(route: Route, shared: PublicServices): ModernPipe | n
       return known === null ? reply : within(clock, DISCOVER_FIRST_WAIT_MS, reply, known);
     },
     forward: ask,
+    task: (request, { closed }) => ask(request, closed),
     // No process reads headers, so that what intermediaries read is checked here ("Server Behavior for Custom Headers").
     parameterHeaders: async (request, rawHeaders) => {
       const problem = await problemWith(request, rawHeaders);

@@ -2,8 +2,8 @@
  * What the pass-through is told of the routes: which other paths it passes through, with which of the operator's headers, and
  * which sessions belong to a caller.
  */
+import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
-import type { FastifyRequest } from 'fastify';
 import { sleep } from '../lib/clock.ts';
 import { callerOf } from '../identity/identity.ts';
 import { callerOptionsOf } from './callers.ts';
@@ -47,7 +47,7 @@ export function callerHeadersOf(
 /** Returns what becomes of the headers of a request for the server of a route. */
 export function headerRules(
   { config: { upstream }, tokenExchange }: HttpRoute,
-  { raw }: FastifyRequest,
+  raw: IncomingMessage,
 ): RequestHeaderRules {
   const headers = { ...upstream.headers, ...tokenExchange?.headersOf(raw) };
   return { headers, authorization: upstream.authorization };
@@ -59,17 +59,17 @@ export function headerRules(
  */
 export async function otherPathHeaderRules(
   routes: readonly HttpRoute[],
-  request: FastifyRequest,
+  raw: IncomingMessage,
   path: string,
   shared: PublicServices,
 ): Promise<RequestHeaderRules> {
-  const posted = request.method === 'POST' ? routes : [];
+  const posted = raw.method === 'POST' ? routes : [];
   const withHeaders = posted.filter(
     ({ config }) => Object.keys(config.upstream.headers).length > 0,
   );
-  await Promise.all(withHeaders.map((route) => learnMessagePaths(request, route, shared)));
+  await Promise.all(withHeaders.map((route) => learnMessagePaths(raw, route, shared)));
   const receivers = receiversOf(posted, path);
-  const [rules, ...others] = receivers.map((route) => headerRules(route, request));
+  const [rules, ...others] = receivers.map((route) => headerRules(route, raw));
   // Routes that share the path must agree, since the receiver is not known.
   if (rules !== undefined && others.every((other) => isDeepStrictEqual(other, rules))) return rules;
   const strips = routes.some(({ config }) => config.upstream.authorization !== 'forward');
@@ -85,24 +85,24 @@ export function receiversOf(routes: readonly HttpRoute[], path: string): readonl
 
 /** Tries the handshake with the caller's credentials, since the server may name its message path only after one. */
 export async function learnMessagePaths(
-  request: FastifyRequest,
+  raw: IncomingMessage,
   route: HttpRoute,
   shared: PublicServices,
 ): Promise<void> {
   const { upstream } = route.server;
   if (upstream.greetedKind !== null || upstream.traits?.namesPaths === false) return;
-  const caller = knownCaller(request, route, shared);
+  const caller = knownCaller(raw, route, shared);
   const greeted = upstream.greet(caller.headers).catch(() => null);
   await Promise.race([greeted, sleep(shared.clock, HANDSHAKE_WAIT_MS)]);
 }
 
 /** Describes the caller of a request that was identified. */
 export function knownCaller(
-  { headers, raw }: FastifyRequest,
+  raw: IncomingMessage,
   route: Route,
   { config, identity }: PublicServices,
 ): Caller {
-  const caller = callerOf(headers, identity.knownOf(raw), callerOptionsOf(route, config));
+  const caller = callerOf(raw.headers, identity.knownOf(raw), callerOptionsOf(route, config));
   const exchanged = route.tokenExchange?.headersOf(raw);
   return exchanged === undefined
     ? caller
@@ -113,18 +113,16 @@ export function knownCaller(
 export function sealingOf(
   route: HttpRoute,
   routes: readonly HttpRoute[],
-  shared: PublicServices,
+  { config, log, sealKeys }: PublicServices,
 ): SessionSealing | null {
-  const { config, log, sealKeys } = shared;
   const { id } = route.config;
   if (config.identity.source === 'none') return null;
   const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route: id });
   // Callers whom nobody need name share their sessions with each other, and with nobody else.
-  const principalOf = (request: FastifyRequest) =>
-    knownCaller(request, route, shared).principal ?? '';
+  const principalOf = ({ principal }: Caller) => principal ?? '';
   return {
-    seal: (mark, plain, request) => seal.seal(mark, plain, principalOf(request)),
-    open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
+    seal: (mark, plain, caller) => seal.seal(mark, plain, principalOf(caller)),
+    open: (mark, sealed, caller) => seal.open(mark, sealed, principalOf(caller)),
     isMessagePath: (path) =>
       routes.some(({ server: { http } }) => {
         const { messagePaths, traits } = http.upstream;

@@ -1,5 +1,6 @@
 /** The limits of a route for what is passed through to its server. */
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ServerResponse } from 'node:http';
+import type { PassedRequest } from '../edge/options.ts';
 import { readJsonBody } from '../edge/request/body.ts';
 import { hasClaim } from '../edge/request/modern-request.ts';
 import { refuse, sendRefusal } from '../edge/response-writer.ts';
@@ -9,8 +10,6 @@ import { secondsOf, statusOfLimit } from '../model/limited.ts';
 import { clientRequestId } from '../protocol/ids.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { Route } from '../routes/route.ts';
-import type { PublicServices } from '../routes/shared-services.ts';
-import { knownCaller } from './other-paths.ts';
 
 /**
  * Decides whether a message is passed through: all requests of a batch, or none. What continues something is: a response, a
@@ -19,19 +18,15 @@ import { knownCaller } from './other-paths.ts';
  */
 export async function passesLimits(
   route: Route,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  shared: PublicServices,
+  { body, response, caller: { principalKey } }: PassedRequest,
 ): Promise<boolean> {
-  const { body } = request;
   const { admission, calls } = route;
-  if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
+  if ((admission.isClear && !calls.isStopping) || body === null) return true;
   const read = requestsIn(body);
   if (admission.limitsTools && !read?.every(namesTool)) {
-    refuse(reply.hijack().raw, 415, UNREADABLE);
+    refuse(response, 415, UNREADABLE);
     return false;
   }
-  const { principalKey } = knownCaller(request, route, shared);
   // It can be a request.
   const messages = read ?? [{}];
   const places: (() => void)[] = [];
@@ -43,13 +38,13 @@ export async function passesLimits(
     const verdict = await verdictOf(route, message, hasMore, principalKey);
     if (verdict.type !== 'admitted') {
       giveBack();
-      sendVerdict(message, reply, verdict);
+      sendVerdict(message, response, verdict);
       return false;
     }
     if (verdict.done !== null) places.push(verdict.done);
   }
-  if (reply.raw.destroyed) giveBack();
-  else if (places.length > 0) reply.raw.once('close', giveBack);
+  if (response.destroyed) giveBack();
+  else if (places.length > 0) response.once('close', giveBack);
   return true;
 }
 
@@ -88,7 +83,7 @@ function mayBeRetry(request: JsonObject): boolean {
 
 export function sendVerdict(
   { id }: JsonObject,
-  reply: FastifyReply,
+  response: ServerResponse,
   verdict: Exclude<AdmissionVerdict, { readonly type: 'admitted' }> | typeof STOPPING_VERDICT,
 ): void {
   const { retryAfterMs, failure } = verdict;
@@ -99,7 +94,7 @@ export function sendVerdict(
     mayHaveActed: 'no',
   } as const;
   const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
-  sendRefusal(reply.hijack().raw, refusal, headers);
+  sendRefusal(response, refusal, headers);
 }
 
 const STOPPING_VERDICT = {

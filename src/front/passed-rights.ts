@@ -2,9 +2,8 @@
  * The rules of a route for what is passed through to its server. The server reads the bytes of the client, so only what both
  * read alike is passed on: one JSON-RPC message in a body of a known coding. The body decides, not the headers beside it.
  */
-import { Readable } from 'node:stream';
 import type { IncomingMessage } from 'node:http';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { PassedRequest } from '../edge/options.ts';
 import { decodeHeaderValue, isJsonMediaType, readHeaders } from '../edge/http/header-fields.ts';
 import { readJsonBody } from '../edge/request/body.ts';
 import { isMethod, nameMemberOf } from '../edge/request/methods.ts';
@@ -15,7 +14,7 @@ import { excessOf, isJsonObject, parseJson, type JsonObject } from '../protocol/
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { Route } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
-import { knownCaller } from './other-paths.ts';
+import { hasBody } from './passthrough/request.ts';
 import type { RewriteMessage } from './passthrough/rewriting.ts';
 import { rightsCheck } from './rights.ts';
 
@@ -25,15 +24,13 @@ const HAS_ITEMS = /"(?:tools|prompts|resources|resourceTemplates)"/;
 
 export class PassedRights {
   readonly #route: Route;
-  readonly #shared: PublicServices;
   readonly #check: ReturnType<typeof rightsCheck>;
   /** Requests for lists that were let through. */
   readonly #lists = new WeakSet<IncomingMessage>();
 
-  constructor(route: Route, shared: PublicServices) {
+  constructor(route: Route, { config }: PublicServices) {
     this.#route = route;
-    this.#shared = shared;
-    this.#check = rightsCheck(route, shared.config, route.config.path);
+    this.#check = rightsCheck(route, config, route.config.path);
   }
 
   /**
@@ -41,7 +38,7 @@ export class PassedRights {
    * @param isOfStream whether its client expects the reply on another stream, and only a failure here (HTTP+SSE)
    * @returns false if it is not, and has its response
    */
-  passes(request: FastifyRequest, reply: FastifyReply, isOfStream: boolean): boolean {
+  passes(request: PassedRequest, isOfStream: boolean): boolean {
     if (this.#route.rights === null) return true;
     const message = messageOf(request);
     const refusal = 'httpStatus' in message ? message : this.#refusalOf(request, message.message);
@@ -51,20 +48,19 @@ export class PassedRights {
     const { httpStatus } = refusal;
     // Nobody would look for an error in a response that is a success.
     const status = httpStatus === 200 && (isOfStream || !isId) ? 400 : httpStatus;
-    sendRefusal(reply.hijack().raw, {
+    sendRefusal(request.response, {
       ...{ mayHaveActed: 'no', ...refusal, httpStatus: status },
       id: isId ? clientRequestId(id) : null,
     });
     return false;
   }
 
-  #refusalOf(request: FastifyRequest, message: JsonObject): UnnamedRefusal | null {
+  #refusalOf({ raw, caller }: PassedRequest, message: JsonObject): UnnamedRefusal | null {
     const era = hasClaim(message) ? 'modern' : 'legacy';
-    const caller = knownCaller(request, this.#route, this.#shared);
-    const refusal = this.#check(caller, message, era) ?? headerRefusal(request.raw, message);
+    const refusal = this.#check(caller, message, era) ?? headerRefusal(raw, message);
     if (refusal !== null) return refusal;
     const { method } = message;
-    if (typeof method === 'string' && method.endsWith('/list')) this.#lists.add(request.raw);
+    if (typeof method === 'string' && method.endsWith('/list')) this.#lists.add(raw);
     return null;
   }
 
@@ -72,27 +68,23 @@ export class PassedRights {
    * Decides whether a request is passed through that is no POST: none of these carries a message.
    * @returns false if it is not, and has its response
    */
-  passesWithoutMessage({ method, raw, body }: FastifyRequest, reply: FastifyReply): boolean {
+  passesWithoutMessage({ raw, response }: PassedRequest): boolean {
     if (this.#route.rights === null) return true;
-    const hasBody =
-      raw.headers['transfer-encoding'] !== undefined ||
-      Number(raw.headers['content-length'] ?? 0) > 0;
-    if (!hasBody && !['PUT', 'PATCH'].includes(method)) return true;
-    const { raw: response } = reply.hijack();
+    const { method = '' } = raw;
+    if (!hasBody(raw) && !['PUT', 'PATCH'].includes(method)) return true;
     refuse(response, 405, `${method} with a body is not passed through`, {
       allow: 'GET, POST, DELETE',
     });
-    if (body instanceof Readable) raw.resume();
+    raw.resume();
     return false;
   }
 
   /** Returns what rewrites the messages of the response to a request; `null` if no list can be among them. */
-  rewriteOf(request: FastifyRequest): RewriteMessage | null {
+  rewriteOf({ raw, caller }: PassedRequest): RewriteMessage | null {
     const { rights } = this.#route;
     if (rights === null) return null;
     // Where replies come on a stream of their own, lists do, too.
-    if (request.method !== 'GET' && !this.#lists.has(request.raw)) return null;
-    const caller = knownCaller(request, this.#route, this.#shared);
+    if (raw.method !== 'GET' && !this.#lists.has(raw)) return null;
     return (text) => {
       const message = HAS_ITEMS.test(text) ? parsedMessage(text) : null;
       if (!isJsonObject(message) || !isJsonObject(message['result'])) return text;
@@ -116,10 +108,10 @@ function parsedMessage(text: string): unknown {
 function messageOf({
   body,
   raw: { headers },
-}: FastifyRequest): { readonly message: JsonObject } | UnnamedRefusal {
+}: PassedRequest): { readonly message: JsonObject } | UnnamedRefusal {
   const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity';
   if (!isPlain || !isUtf8Json(headers['content-type'])) return UNREADABLE;
-  const read = readJsonBody(body instanceof Buffer ? body : Buffer.alloc(0));
+  const read = readJsonBody(body ?? Buffer.alloc(0));
   if (read.type !== 'json') return invalid(read.problem);
   if (isJsonObject(read.value)) return { message: read.value };
   return invalid('the body must be one message, not a list, since the route has rules');

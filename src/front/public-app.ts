@@ -2,10 +2,11 @@
  * The application behind the public listener, for one configuration: the guard, and the modern endpoints and the pass-through
  * of each route. A reload creates another one. The listener and its connections stay (`public-listener.ts`).
  */
-import fastify, { type FastifyInstance } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { inBackground } from '../lib/background.ts';
-import { WITHOUT_SCHEMAS, isLoopbackHost, pathOf } from '../lib/http.ts';
+import { isLoopbackHost, pathOf } from '../lib/http.ts';
+import { createStreamingApp } from './passthrough/streaming-app.ts';
 import { publicPaths } from '../config/schema.ts';
 import { Guard } from '../edge/http/guard.ts';
 import { refusalReason, NO_SUCH_PATH } from '../edge/response-writer.ts';
@@ -18,11 +19,10 @@ import type { LegacySessions } from './legacy/sessions.ts';
 import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
 import { wrongPaths } from './wrong-paths.ts';
 import { ModernEndpoint } from '../edge/edge.ts';
-import type { EdgeOptions } from '../edge/options.ts';
+import type { EdgeOptions, PassThrough } from '../edge/options.ts';
 import { isMethod, serviceOf } from '../edge/request/methods.ts';
-import type { PassThrough } from './passthrough/passthrough.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import { dialectEndpoints, installDialect } from './dialect-endpoints.ts';
+import { dialectEndpoints, refuseOtherMethods } from './dialect-endpoints.ts';
 import { edgeOptions, edgeRoute } from './edge-route.ts';
 
 /** For one event of a response. The framework and its plugins add as many as the default allows. */
@@ -49,7 +49,7 @@ export async function createPublicApp(
   sessions: LegacySessions,
 ): Promise<PublicApp> {
   const { connections, metrics } = shared;
-  const app = createFramework(shared);
+  const app = createStreamingApp({ bodyLimit: shared.config.limits.maxBodyBytes });
   const guard = createGuard(routes, shared);
   guard.install(app);
   app.addHook('preParsing', (_request, { raw }, payload, next) => {
@@ -61,14 +61,11 @@ export async function createPublicApp(
   const endpoints = new RouteEndpoints(shared);
   const httpRoutes = routes.filter(isHttpRoute);
   for (const route of routes) {
-    await app.register(async (scope) => {
-      const face = createLegacyFace(route, sessions, shared);
-      const passThrough = isHttpRoute(route)
-        ? routePassThrough(scope, route, httpRoutes, face, shared)
-        : registerLegacyFace(scope, route, face, shared);
-      // A scope of its own, since the edge reads bodies and the pass-through streams them.
-      await scope.register(async (edge) => endpoints.install(edge, route, passThrough));
-    });
+    const face = createLegacyFace(route, sessions, shared);
+    const passThrough = isHttpRoute(route)
+      ? routePassThrough(app, route, httpRoutes, face, shared)
+      : registerLegacyFace(app, route, face, shared);
+    endpoints.install(app, route, passThrough);
   }
   for (const route of former.toReversed()) endpoints.addFormer(route);
   await app.ready();
@@ -90,7 +87,7 @@ export async function createPublicApp(
       const endpoint = request.method === 'POST' ? endpoints.find(request.url ?? '') : undefined;
       if (endpoint === undefined) app.routing(request, response);
       else if (guard.passes(request, response, true)) {
-        endpoint.post(request, response, app.routing);
+        endpoint.post(request, response);
       }
     },
     forget: (route) => endpoints.forget(route),
@@ -99,19 +96,6 @@ export async function createPublicApp(
       closeIfOver();
     },
   };
-}
-
-/** Creates the HTTP framework. */
-function createFramework({ config }: PublicServices): FastifyInstance {
-  return fastify({
-    logger: false,
-    schemaController: WITHOUT_SCHEMAS,
-    bodyLimit: config.limits.maxBodyBytes,
-    // An empty list trusts no proxy either, but is evaluated for every request.
-    trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
-    return503OnClosing: false,
-    exposeHeadRoutes: false,
-  });
 }
 
 /** Creates what checks HTTP, `Host` and `Origin` of every request. */
@@ -187,12 +171,17 @@ class RouteEndpoints {
     return this.#byPath.get(path);
   }
 
-  /** Installs the endpoints of a route: its own, and those of its dialects. @param scope a scope of their own */
-  install(scope: FastifyInstance, route: Route, passThrough: PassThrough): void {
+  /**
+   * Installs the endpoints of a route: its own, and those of its dialects. The framework is asked for paths that are spelled
+   * otherwise, which only its router recognizes.
+   */
+  install(app: FastifyInstance, route: Route, passThrough: PassThrough): void {
     const [own, ...dialects] = this.#endpointsOf(route, passThrough);
-    own[1].install(scope);
-    for (const [path, dialect] of dialects) installDialect(scope, path, dialect);
-    for (const [path, endpoint] of [own, ...dialects]) this.#byPath.set(path, endpoint);
+    for (const [path] of dialects) refuseOtherMethods(app, path);
+    for (const [path, endpoint] of [own, ...dialects]) {
+      app.post(path, ({ raw }, reply) => endpoint.post(raw, reply.hijack().raw));
+      this.#byPath.set(path, endpoint);
+    }
   }
 
   /** Adds the endpoints of a former route for retries, on those of its paths that are free. */

@@ -1,15 +1,16 @@
 /** Connects the pass-through with a route: what goes to its server untranslated, and what is told of that. */
-import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import type { PassedRequest, PassThrough } from '../edge/options.ts';
 import { NO_SUCH_PATH, refuse } from '../edge/response-writer.ts';
-import { readBody, refuseBody, UNIDENTIFIED, type UnreadBody } from '../edge/request/body.ts';
+import { readBody, refuseBody, type UnreadBody } from '../edge/request/body.ts';
 import { isLoopbackHost, pathOf } from '../lib/http.ts';
 import { once } from '../lib/once.ts';
 import { limited } from '../model/limited.ts';
-import { registerPassThrough, type PassThrough } from './passthrough/passthrough.ts';
+import { registerPassThrough } from './passthrough/passthrough.ts';
 import type { HttpRoute } from '../routes/route.ts';
 import type { PublicServices } from '../routes/shared-services.ts';
-import { callersOf } from './callers.ts';
+import { identification } from './callers.ts';
 import { isInitialize, type LegacyFace } from './legacy-face.ts';
 import { NO_SESSION } from './legacy/endpoint.ts';
 import {
@@ -24,59 +25,59 @@ import {
 } from './other-paths.ts';
 import { passesLimits, requestsIn, sendVerdict } from './passed-limits.ts';
 import { PassedRights } from './passed-rights.ts';
-import { readsMetadata } from './passthrough/request.ts';
+import { hasBody, readsMetadata } from './passthrough/request.ts';
 import { isSealedMessage } from './passthrough/sealed-sessions.ts';
 
 /** Passes nothing through. */
-export const NO_PASS_THROUGH: PassThrough = async (_request, reply) =>
-  refuse(reply.hijack().raw, 404, NO_SUCH_PATH);
+export const NO_PASS_THROUGH: PassThrough = async ({ response }) =>
+  refuse(response, 404, NO_SUCH_PATH);
 
 /**
  * Registers the pass-through of a route. The first route over HTTP has the other paths as well.
- * @param scope of the route; the pass-through streams bodies
  * @param httpRoutes the routes of the configuration that have a server over HTTP
  * @param face serves legacy clients while the server speaks 2026-07-28
  * @returns the pass-through, for requests that turn out to be for it, within the limits of the route
  */
 export function routePassThrough(
-  scope: FastifyInstance,
+  app: FastifyInstance,
   route: HttpRoute,
   httpRoutes: readonly HttpRoute[],
   face: LegacyFace,
   shared: PublicServices,
 ): PassThrough {
   const { config, identity, log, openResponses, metrics } = shared;
-  const callers = callersOf(route, shared);
+  const identify = identification(route, shared);
   const { config: server, upstream, onOutcome } = route.server.http;
   const { id } = route.config;
   const rights = new PassedRights(route, shared);
   const servesLegacy = config.edge.legacyClients === 'pass-through';
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
-  const passThrough = registerPassThrough(scope, {
+  const passThrough = registerPassThrough(app, {
     upstream: server.url,
     path: route.config.path,
     others: route === httpRoutes[0] ? otherPaths(httpRoutes, config.edge.legacyClients) : [],
     callerHeaders: callerHeadersOf(httpRoutes, config),
-    endpointHeaderRules: (request) => headerRules(route, request),
-    otherPathHeaderRules: (request, path) =>
-      otherPathHeaderRules(httpRoutes, request, path, shared),
+    endpointHeaderRules: (raw) => headerRules(route, raw),
+    otherPathHeaderRules: (raw, path) => otherPathHeaderRules(httpRoutes, raw, path, shared),
     onLoopback: isLoopbackHost(config.listen.host),
-    takesPlace: (request, reply) => takesPlace(route, request, reply, shared),
-    serveElsewhere: (request, reply) =>
-      ['GET', 'DELETE'].includes(request.method) && face.isOwn(request)
-        ? takesPlace(route, request, reply, shared)
-          ? face.other(request, reply)
+    takesPlace: (request) => takesPlace(id, request, shared),
+    serveElsewhere: (request) =>
+      ['GET', 'DELETE'].includes(request.raw.method ?? '') && face.isOwn(request)
+        ? takesPlace(id, request, shared)
+          ? face.other(request)
           : Promise.resolve()
         : null,
-    admitsEndpoint: (request, reply) => rights.passesWithoutMessage(request, reply),
-    admitsOther: (request, reply) => admitsOther(httpRoutes, request, reply, shared),
+    admitsEndpoint: (request) => rights.passesWithoutMessage(request),
+    admitsOther: (request) => admitsOther(httpRoutes, request, shared),
     rewriteOf: (request) => rights.rewriteOf(request),
     hostHeader: server.hostHeader,
     challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
     onToken: (status, challenge) => route.resource?.answered(status, challenge),
     onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
-    refusalOf: ({ raw }) => callers.refusalOf(raw),
-    untilRefused: ({ raw }, end) => identity.untilRefused(raw, end),
+    identify: async (raw) => identify(raw),
+    readerOf: (raw) => knownCaller(raw, route, shared),
+    untilRefused: (raw, end) => identity.untilRefused(raw, end),
+    trustedProxies: config.edge.trustedProxies,
     onOutcome,
     headersTimeoutMs: server.headersTimeoutMs,
     maxBodyBytes: config.limits.maxBodyBytes,
@@ -91,22 +92,20 @@ export function routePassThrough(
     },
     sessions: sealingOf(route, httpRoutes, shared),
   });
-  return async (request, reply, onServerRefused) => {
+  return async (request, onRefused) => {
     const { knownKind } = upstream;
     const isForFace = knownKind === 'modern' && servesLegacy && isInitialize(request);
     const isOwn = face.isOwn(request);
     // Its session began with another server: the client begins one with this.
     if (isOwn && knownKind !== null && knownKind !== 'modern') {
-      return refuse(reply.hijack().raw, 404, NO_SESSION);
+      return refuse(request.response, 404, NO_SESSION);
     }
     if (isForFace || isOwn) {
-      if (takesPlace(route, request, reply, shared)) await face.post(request, reply);
+      if (takesPlace(id, request, shared)) await face.post(request);
       return;
     }
-    if (!rights.passes(request, reply, isSealedMessage(request.raw.url))) return;
-    if (await passesLimits(route, request, reply, shared)) {
-      await passThrough(request, reply, onServerRefused);
-    }
+    if (!rights.passes(request, isSealedMessage(request.raw.url))) return;
+    if (await passesLimits(route, request)) await passThrough(request, onRefused);
   };
 }
 
@@ -115,26 +114,24 @@ const NO_PLACE_WAIT_MS = 1_000;
 
 /** Takes a place for a response, so that no caller has all connections. @returns false if it is refused */
 function takesPlace(
-  route: HttpRoute,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  shared: PublicServices,
+  routeId: string,
+  { raw, response, caller, body }: PassedRequest,
+  { passedQuota, limited: count }: PublicServices,
 ): boolean {
-  const { raw } = reply;
-  const giveBack = shared.passedQuota.take(knownCaller(request, route, shared).principalKey);
+  const giveBack = passedQuota.take(caller.principalKey);
   if (giveBack === null) {
     const limit = 'limits.maxConnections';
-    shared.limited(route.config.id, limit);
-    const [message, ...others] = (request.body instanceof Buffer && requestsIn(request.body)) || [];
+    count(routeId, limit);
+    const [message, ...others] = (body !== null && requestsIn(body)) || [];
     const failure = limited(limit, NO_PLACE_WAIT_MS, true);
     const verdict = { type: 'refused', limit, retryAfterMs: NO_PLACE_WAIT_MS, failure } as const;
-    raw.setHeader('connection', 'close');
-    sendVerdict(message !== undefined && others.length === 0 ? message : {}, reply, verdict);
-    request.raw.resume();
+    response.setHeader('connection', 'close');
+    sendVerdict(message !== undefined && others.length === 0 ? message : {}, response, verdict);
+    raw.resume();
     return false;
   }
-  if (raw.destroyed) giveBack();
-  else raw.once('close', giveBack);
+  if (response.destroyed) giveBack();
+  else response.once('close', giveBack);
   return true;
 }
 
@@ -145,56 +142,52 @@ function takesPlace(
  */
 async function admitsOther(
   routes: readonly HttpRoute[],
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: PassedRequest,
   shared: PublicServices,
-): Promise<boolean> {
-  const target = request.raw.url ?? '';
+): Promise<PassedRequest | null> {
+  const { raw, response } = request;
+  const { method = '', url = '' } = raw;
   const isClosed = routes.some(({ rights }) => rights !== null);
-  if (isClosed && readsMetadata(request.method, target)) return true;
-  const receivers = isClosed ? await receiversOfPost(routes, request, shared) : [];
+  if (isClosed && readsMetadata(method, url)) return request;
+  const receivers = isClosed ? await receiversOfPost(routes, raw, shared) : [];
   if (isClosed && receivers.length === 0) {
-    refuse(reply.hijack().raw, 404, NO_SUCH_PATH);
-    request.raw.resume();
-    return false;
+    refuse(response, 404, NO_SUCH_PATH);
+    raw.resume();
+    return null;
   }
-  if (request.method !== 'POST') return true;
+  if (method !== 'POST') return request;
   const ruling = receivers.filter(({ rights }) => rights !== null);
-  const { maxBodyBytes } = shared.config.limits;
-  const form = laxForm(pathOf(request.raw.url));
+  const form = laxForm(pathOf(url));
   const named = routes.filter(({ server }) => laxForm(server.http.config.url.pathname) === form);
   const limiting = (named.length > 0 ? named : routes).filter(
     ({ admission, calls }) => !admission.isClear || calls.isStopping,
   );
-  if (limiting.length + ruling.length === 0 || !(request.body instanceof Readable)) return true;
+  if (limiting.length + ruling.length === 0 || !hasBody(raw)) return request;
   const body = await new Promise<Buffer | UnreadBody>((resolve) => {
-    reply.raw.once('close', () => resolve(Buffer.alloc(0)));
-    readBody(request.raw, maxBodyBytes, shared.bodyBudget.open(UNIDENTIFIED), resolve);
+    response.once('close', () => resolve(Buffer.alloc(0)));
+    const held = shared.bodyBudget.open(request.caller.principalKey);
+    readBody(raw, shared.config.limits.maxBodyBytes, held, resolve);
   });
   if (typeof body === 'string') {
-    refuseBody(reply.hijack().raw, body);
-    request.raw.resume();
-    return false;
+    refuseBody(response, body);
+    raw.resume();
+    return null;
   }
-  request.body = body;
-  for (const route of ruling) {
-    if (!new PassedRights(route, shared).passes(request, reply, true)) return false;
-  }
-  if (isForm(request) && requestsIn(body) === null) return true;
-  for (const route of limiting) {
-    if (!(await passesLimits(route, request, reply, shared))) return false;
-  }
-  return true;
+  const read = { ...request, body };
+  for (const route of ruling) if (!new PassedRights(route, shared).passes(read, true)) return null;
+  if (isForm(raw) && requestsIn(body) === null) return read;
+  for (const route of limiting) if (!(await passesLimits(route, read))) return null;
+  return read;
 }
 
 async function receiversOfPost(
   routes: readonly HttpRoute[],
-  request: FastifyRequest,
+  raw: IncomingMessage,
   shared: PublicServices,
 ): Promise<readonly HttpRoute[]> {
-  if (request.method !== 'POST') return [];
-  await Promise.all(routes.map((route) => learnMessagePaths(request, route, shared)));
-  return receiversOf(routes, pathOf(request.raw.url));
+  if (raw.method !== 'POST') return [];
+  await Promise.all(routes.map((route) => learnMessagePaths(raw, route, shared)));
+  return receiversOf(routes, pathOf(raw.url));
 }
 
 /** Returns a path as lax servers compare it. It was checked before: it can be decoded. */
@@ -203,7 +196,7 @@ function laxForm(path: string): string {
 }
 
 /** Tells whether a body is a form, such as that of an OAuth token endpoint, and no message in a coding of its own. */
-function isForm({ headers }: FastifyRequest): boolean {
+function isForm({ headers }: IncomingMessage): boolean {
   const type = headers['content-type'] ?? '';
   return (
     headers['content-encoding'] === undefined &&

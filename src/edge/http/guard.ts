@@ -14,7 +14,6 @@ import {
   removedMethod,
 } from '../response-writer.ts';
 import { isLoopbackHost, pathOf } from '../../lib/http.ts';
-import { refuseBody, UnreadBodyError } from '../request/body.ts';
 import { indexOfName } from './header-fields.ts';
 
 export interface GuardOptions {
@@ -71,15 +70,9 @@ export class Guard {
         else refuse(reply.hijack().raw, 404, problem);
       }, next);
     });
-    app.setErrorHandler((error: FastifyError | UnreadBodyError, _request, reply) => {
-      if (error instanceof UnreadBodyError) return refuseBody(reply.hijack().raw, error.why);
-      const status = error.statusCode ?? 500;
-      const message = MESSAGES[error.code] ?? 'The request is not valid HTTP';
-      const { raw } = reply.hijack();
-      // A defect in the gateway: how far the request came is not known.
-      if (status >= 500) refuse(raw, status, 'Internal error', {}, 'unknown');
-      else refuse(raw, status, message);
-    });
+    app.setErrorHandler((error: FastifyError, _request, reply) =>
+      refuseError(reply.hijack().raw, error),
+    );
     app.setNotFoundHandler((_request, reply) => {
       refuse(reply.hijack().raw, 404, NO_SUCH_PATH);
     });
@@ -141,6 +134,15 @@ export class Guard {
 
 function isModernPost({ method, headers }: IncomingMessage): boolean {
   return method === 'POST' && headers['mcp-protocol-version'] === MODERN_REVISION;
+}
+
+/** Refuses a request for an error of the HTTP framework. */
+export function refuseError(response: ServerResponse, error: FastifyError): void {
+  const { statusCode: status = 500, code } = error;
+  // A defect in the gateway: how far the request came is not known, and what has begun cannot become a refusal.
+  if (status < 500) refuse(response, status, MESSAGES[code] ?? 'The request is not valid HTTP');
+  else if (response.headersSent) response.destroy();
+  else refuse(response, status, 'Internal error', {}, 'unknown');
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {

@@ -32,24 +32,11 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true });
 /** Why a body is not read: it is larger than a body can be, or others take the room that there is. */
 export type UnreadBody = 'too large' | 'no room';
 
-/** The owner of bodies of callers that are not identified before. */
-export const UNIDENTIFIED = 'unidentified';
-
 /** The status of the response to a request whose body is not read, and its text. */
 const UNREAD = {
   'too large': [413, BODY_TOO_LARGE, {}],
   'no room': [503, NO_ROOM_FOR_BODY, { 'retry-after': '1' }],
 } as const;
-
-/** For the framework, which refuses the request. */
-export class UnreadBodyError extends Error {
-  readonly why: UnreadBody;
-
-  constructor(why: UnreadBody) {
-    super(UNREAD[why][1]);
-    this.why = why;
-  }
-}
 
 /** Refuses a request whose body is not read. */
 export function refuseBody(response: ServerResponse, why: UnreadBody): void {

@@ -1,10 +1,12 @@
 /** Forwards one request to the legacy server, with the headers and session that go there, and passes the response back. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable, type Transform } from 'node:stream';
 import type replyFrom from '@fastify/reply-from';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import { inBackground } from '../../lib/background.ts';
 import { BODY_TOO_LARGE } from '../../edge/response-writer.ts';
-import type { OnRefused, PassThroughOptions } from './options.ts';
+import type { OnRefused, PassedRequest } from '../../edge/options.ts';
+import type { PassThroughOptions } from './options.ts';
 import {
   boundedBody,
   downstreamHeaders,
@@ -64,62 +66,62 @@ export class PassThroughForwarder {
    * @param endpoint the path of the endpoint upstream; `null` for the path of the request
    */
   async forward(
-    request: FastifyRequest,
+    request: PassedRequest,
     reply: FastifyReply,
     endpoint: string | null,
     onRefused?: OnRefused,
   ): Promise<void> {
-    const requested = plainPath(request.raw.url ?? '');
-    if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
+    const { raw, response } = request;
+    const requested = plainPath(raw.url ?? '');
+    if (requested === null) return refusePassThrough(response, 400, INVALID_TARGET);
     const problem = this.#problemOf(request);
-    if (problem !== null) return refusePassThrough(reply, ...problem);
+    if (problem !== null) return refusePassThrough(response, ...problem);
     const { sessions, endpointHeaderRules, otherPathHeaderRules } = this.#options;
     const session = sessions && openSession(request, sessions);
-    if (sessions !== null && session === null) return refuseForeign(reply, sessions);
+    if (sessions !== null && session === null) return refuseForeign(response, sessions);
     const path = session?.endpoint?.path ?? endpoint ?? requested;
     const isEndpoint = endpoint !== null;
     // The operator's headers for the endpoint are not sent to other paths.
-    const rules = isEndpoint
-      ? endpointHeaderRules(request)
-      : await otherPathHeaderRules(request, path);
+    const rules = isEndpoint ? endpointHeaderRules(raw) : await otherPathHeaderRules(raw, path);
     // Known only now: to find the rules, the gateway may first have found out what the server speaks.
-    const isUnsealed = request.method === 'POST' && session?.endpoint === null;
-    if (isUnsealed && sessions?.isMessagePath(path)) return refuseForeign(reply, sessions);
-    const query = session?.endpoint?.query ?? this.#queryOf(request, isEndpoint);
+    const isUnsealed = raw.method === 'POST' && session?.endpoint === null;
+    if (isUnsealed && sessions?.isMessagePath(path)) return refuseForeign(response, sessions);
+    const query = session?.endpoint?.query ?? this.#queryOf(raw, isEndpoint);
     await this.#exchange(request, reply, { isEndpoint, path, query, rules, session, onRefused });
   }
 
   /** @returns how a request is refused whose headers must not be passed on, or whose body is too large; `null` if it is not */
-  #problemOf({ headers, body }: FastifyRequest): readonly [number, string] | null {
+  #problemOf({ raw: { headers }, body }: PassedRequest): readonly [number, string] | null {
     if (removesKnownHeaders(headers, this.#known)) {
       return [400, 'The Connection header must not name an end-to-end header'];
     }
     // A body that is here was bounded as it was read.
-    const declaredBytes = body instanceof Buffer ? 0 : Number(headers['content-length'] ?? 0);
+    const declaredBytes = body === null ? Number(headers['content-length'] ?? 0) : 0;
     return declaredBytes > this.#options.maxBodyBytes ? [413, BODY_TOO_LARGE] : null;
   }
 
   /** Returns the query of a request to the endpoint, whose URL can have one of its own; `null` if that changes nothing. */
-  #queryOf({ raw }: FastifyRequest, isEndpoint: boolean): string | null {
+  #queryOf({ url = '' }: IncomingMessage, isEndpoint: boolean): string | null {
     const { upstream } = this.#options;
-    return !isEndpoint || upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
+    return !isEndpoint || upstream.search === '' ? null : joinedQuery(upstream, url);
   }
 
   /** Resolves when the framework must no longer touch the reply. */
-  #exchange(request: FastifyRequest, reply: FastifyReply, target: Target): Promise<void> {
+  #exchange(request: PassedRequest, reply: FastifyReply, target: Target): Promise<void> {
+    const { raw, response } = request;
     return new Promise((resolve) => {
       const clientLeft = new AbortController();
       const leave = () => {
-        if (!reply.raw.writableFinished) clientLeft.abort();
+        if (!response.writableFinished) clientLeft.abort();
         reply.hijack();
         resolve();
       };
-      if (reply.raw.destroyed) return leave();
-      const count = countOpen(this.#options.openResponses, request, reply);
-      reply.raw.once('close', leave);
+      if (response.destroyed) return leave();
+      const count = countOpen(this.#options.openResponses, raw, response);
+      response.once('close', leave);
       const hooks = this.#hooks(request, reply, target, () => {
-        count(isListening(request, reply));
-        if (goesOn(request, reply)) this.#cutWhenRefused(request, reply);
+        count(isListening(reply));
+        if (goesOn(response)) this.#cutWhenRefused(raw, response);
         resolve();
       });
       this.#options.onPassed(target.isEndpoint);
@@ -127,18 +129,19 @@ export class PassThroughForwarder {
         this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
       } catch {
         // The library refuses any segment that begins with two dots.
-        refusePassThrough(reply, 400, INVALID_TARGET);
+        refusePassThrough(response, 400, INVALID_TARGET);
         resolve();
       }
     });
   }
 
   #hooks(
-    request: FastifyRequest,
+    request: PassedRequest,
     reply: FastifyReply,
     target: Target,
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
+    const { raw, response, body } = request;
     const { isEndpoint, query, rules, session, onRefused } = target;
     const { upstream, path, sessions, hostHeader, challenge, onToken, onLoopback } = this.#options;
     const rewrite = isEndpoint ? this.#options.rewriteOf(request) : null;
@@ -148,7 +151,7 @@ export class PassThroughForwarder {
         this.#passBody(stream, request, reply, target, rewrite);
       } else {
         drop(stream);
-        this.#fail(reply, new Error('the session id of the server cannot be sealed'));
+        this.#fail(response, new Error('the session id of the server cannot be sealed'));
       }
       onBegin();
     };
@@ -159,10 +162,10 @@ export class PassThroughForwarder {
       ...(query === null ? {} : { queryString: () => query }),
       rewriteRequestHeaders: (_request, headers) => {
         const passed = upstreamHeaders(
-          request,
+          reply.request,
           headers,
           { ...rules, onLoopback, known: this.#known },
-          hasBody(request),
+          body !== null || isReadable(reply.request),
         );
         if (hostHeader !== null) passed.host = hostHeader;
         // What is compressed cannot be read.
@@ -170,7 +173,7 @@ export class PassThroughForwarder {
         return session === null ? passed : withSession(passed, request, session);
       },
       rewriteHeaders: (headers) => {
-        const set = reply.raw.getHeaders();
+        const set = response.getHeaders();
         const passed = downstreamHeaders(headers, { upstream, path, challenge, set, onLoopback });
         if (session === null || sessions === null) return passed;
         const sealed = withSealedSession(passed, request, session, sessions);
@@ -178,7 +181,7 @@ export class PassThroughForwarder {
         return sealed ?? {};
       },
       onResponse: (_request, _reply, { stream }) => {
-        if (isEndpoint && request.headers.authorization !== undefined) {
+        if (isEndpoint && raw.headers.authorization !== undefined) {
           const given = reply.getHeader('www-authenticate');
           onToken(reply.statusCode, given === undefined ? null : String(given));
         }
@@ -193,12 +196,12 @@ export class PassThroughForwarder {
           }),
           () => {
             drop(stream);
-            reply.raw.destroy();
+            response.destroy();
           },
         );
       },
       onError: (_reply, { error }) => {
-        this.#fail(reply, error);
+        this.#fail(response, error);
         onBegin();
       },
     };
@@ -207,14 +210,14 @@ export class PassThroughForwarder {
   /** Passes on the body of a response. Where it names the endpoint of a session, that is noted, and sealed. */
   #passBody(
     stream: Readable,
-    request: FastifyRequest,
+    request: PassedRequest,
     reply: FastifyReply,
     { isEndpoint, path, session }: Target,
     rewrite: RewriteMessage | null,
   ): void {
     const { upstream, sessions, onEndpoint } = this.#options;
     const lists = this.#rewritingLists(reply, rewrite);
-    if (!isListening(request, reply) || !isPlain(reply)) return pipe(stream, reply, lists);
+    if (!isListening(reply) || !isPlain(reply)) return pipe(stream, reply, lists);
     if (isEndpoint) watchEndpoint(stream, onEndpoint);
     if (session === null || sessions === null) return pipe(stream, reply, lists);
     const url = new URL(path, upstream);
@@ -231,37 +234,39 @@ export class PassThroughForwarder {
     return rewriting === null ? [] : [rewriting];
   }
 
-  #bodyOf(request: FastifyRequest, reply: FastifyReply): replyFrom.FastifyReplyFromHooks {
-    if (request.body instanceof Buffer) {
+  #bodyOf(
+    { raw, body }: PassedRequest,
+    { request }: FastifyReply,
+  ): replyFrom.FastifyReplyFromHooks {
+    if (body !== null) {
       // With a type, the library does not serialize the body.
-      const contentType = request.headers['content-type'] ?? 'application/octet-stream';
-      return { body: request.body, contentType };
+      return { body, contentType: raw.headers['content-type'] ?? 'application/octet-stream' };
     }
     if (request.body instanceof Readable) {
-      reply.request.body = boundedBody(request.body, this.#options.maxBodyBytes);
+      request.body = boundedBody(request.body, this.#options.maxBodyBytes);
     }
     return {};
   }
 
   /** Cuts a response once its caller would be refused, so that nobody takes what came for the whole. */
-  #cutWhenRefused(request: FastifyRequest, { raw }: FastifyReply): void {
-    raw.once(
+  #cutWhenRefused(raw: IncomingMessage, response: ServerResponse): void {
+    response.once(
       'close',
-      this.#options.untilRefused(request, () => raw.destroy()),
+      this.#options.untilRefused(raw, () => response.destroy()),
     );
   }
 
-  #fail(reply: FastifyReply, error: Error): void {
+  #fail(response: ServerResponse, error: Error): void {
     const cause = error.cause instanceof Error ? error.cause : error;
-    const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
+    const httpStatus = refuseFailed(response, error, cause, !this.#agent.isUnsent(cause));
     this.#options.onFailure({ httpStatus, problem: cause.message });
   }
 }
 
 /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
-function refuseForeign(reply: FastifyReply, sessions: SessionSealing): void {
+function refuseForeign(response: ServerResponse, sessions: SessionSealing): void {
   sessions.onForeign();
-  refusePassThrough(reply, 404, 'Session not found');
+  refusePassThrough(response, 404, 'Session not found');
 }
 
 /** True if the server has not carried the request out, and not for its credentials or its load. */
@@ -270,8 +275,9 @@ function isRefusal(status: number): boolean {
 }
 
 /** Tells whether a response could go on forever. That to a POST is a reply: its request was let in. */
-function goesOn({ method }: FastifyRequest, { raw }: FastifyReply): boolean {
-  return method === 'GET' && !raw.destroyed && !raw.hasHeader('content-length');
+function goesOn(response: ServerResponse): boolean {
+  const isOpen = response.req.method === 'GET' && !response.destroyed;
+  return isOpen && !response.hasHeader('content-length');
 }
 
 /** Reads no more of a response. */
@@ -279,7 +285,8 @@ function drop(stream: Readable): void {
   stream.on('error', () => {}).destroy();
 }
 
-function hasBody({ body }: FastifyRequest): boolean {
+/** Tells whether the library passes on a body: it does not with GET and HEAD. */
+function isReadable({ body }: FastifyReply['request']): boolean {
   return body !== undefined && body !== null;
 }
 

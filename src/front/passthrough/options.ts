@@ -1,7 +1,8 @@
 /** What a pass-through is created with, and what it tells. */
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { IncomingMessage } from 'node:http';
+import type { PassedRequest } from '../../edge/options.ts';
 import type { OpenResponses } from '../../lib/http.ts';
-import type { CallerRefusal } from '../../model/request.ts';
+import type { Caller, CallerRefusal } from '../../model/request.ts';
 import type { RequestHeaderRules } from './request.ts';
 import type { FailureStatus } from './response.ts';
 import type { RewriteMessage } from './rewriting.ts';
@@ -17,22 +18,22 @@ export interface PassThroughOptions {
   /** Headers by which the gateway knows callers and conversations, or that the operator sets or forwards. In any case. */
   readonly callerHeaders: readonly string[];
   /** Returns the rules for the headers of a request for the endpoint. */
-  readonly endpointHeaderRules: (request: FastifyRequest) => RequestHeaderRules;
+  readonly endpointHeaderRules: (raw: IncomingMessage) => RequestHeaderRules;
   /** Returns the rules for the headers of a request for another path. Never rejects. */
   readonly otherPathHeaderRules: (
-    request: FastifyRequest,
+    raw: IncomingMessage,
     path: string,
   ) => Promise<RequestHeaderRules>;
   /** Takes a place for a response, until that closes. @returns false if its caller gets none, and it is a refusal */
-  readonly takesPlace: (request: FastifyRequest, reply: FastifyReply) => boolean;
+  readonly takesPlace: (request: PassedRequest) => boolean;
   /** Serves a request for the endpoint that is no POST, if it is not for the server. @returns `null` if it is */
-  readonly serveElsewhere: (request: FastifyRequest, reply: FastifyReply) => Promise<void> | null;
+  readonly serveElsewhere: (request: PassedRequest) => Promise<void> | null;
   /** Decides about a request for the endpoint that is no POST. @returns false if it has its response */
-  readonly admitsEndpoint: (request: FastifyRequest, reply: FastifyReply) => boolean;
-  /** Decides about a request for another path. @returns false if it has its response. Never rejects */
-  readonly admitsOther: (request: FastifyRequest, reply: FastifyReply) => Promise<boolean>;
+  readonly admitsEndpoint: (request: PassedRequest) => boolean;
+  /** Decides about a request for another path, and may read it for that. @returns `null` if it has its response. Never rejects */
+  readonly admitsOther: (request: PassedRequest) => Promise<PassedRequest | null>;
   /** Returns what rewrites the messages of the response to a request for the endpoint; `null` if nothing does. */
-  readonly rewriteOf: (request: FastifyRequest) => RewriteMessage | null;
+  readonly rewriteOf: (request: PassedRequest) => RewriteMessage | null;
   /**
    * Called with the URL for messages if a stream of the endpoint begins with it. The function that it returns is
    * called when the stream ends.
@@ -46,12 +47,16 @@ export interface PassThroughOptions {
   readonly challenge: (challenge: string) => string;
   /** Called with the status and the challenge of the response to a request with `Authorization`. */
   readonly onToken: (status: number, challenge: string | null) => void;
+  /** Whose `X-Forwarded-*` are believed; empty for nobody's. */
+  readonly trustedProxies: readonly string[];
   /** `null` if session ids are forwarded as the server sends them. */
   readonly sessions: SessionSealing | null;
-  /** Identifies the caller. One that is refused can read metadata, and nothing else. Never rejects. */
-  readonly refusalOf: (request: FastifyRequest) => Promise<CallerRefusal | null>;
+  /** Identifies the caller. Never rejects. */
+  readonly identify: (raw: IncomingMessage) => Promise<Caller | CallerRefusal>;
+  /** Describes the caller of a request for metadata, which everybody can read. */
+  readonly readerOf: (raw: IncomingMessage) => Caller;
   /** Calls back once the caller would be refused. @returns a function that ends that */
-  readonly untilRefused: (request: FastifyRequest, end: () => void) => () => void;
+  readonly untilRefused: (raw: IncomingMessage, end: () => void) => () => void;
   /** How long the head of a response can take. The body has no limit. */
   readonly headersTimeoutMs: number;
   /** Called with the status of each response, and with the error of a request that got none. */
@@ -71,9 +76,3 @@ export interface PassThroughFailure {
   /** For the operator. It can contain the address of the upstream. */
   readonly problem: string;
 }
-
-/**
- * Called if the server refuses a request (4xx). Never rejects.
- * @returns what serves the request in place of that; `null` if the response is passed on
- */
-export type OnRefused = () => Promise<(() => void) | null>;

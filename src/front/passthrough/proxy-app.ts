@@ -5,8 +5,10 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type replyFrom from '@fastify/reply-from';
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../../lib/http.ts';
+import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
+import { refuseError } from '../../edge/http/guard.ts';
+import type { PassedRequest } from '../../edge/options.ts';
+import { createStreamingApp } from './streaming-app.ts';
 import type { PassThroughOptions } from './options.ts';
 import { refusePassThrough } from './response.ts';
 import type { UpstreamAgent } from './upstream-agent.ts';
@@ -46,26 +48,21 @@ export class ProxyApp {
    * @returns a promise that resolves when that has resolved, or when the request is refused because the library cannot be
    *   loaded
    */
-  async serve(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    serve: ServeWithLibrary,
-  ): Promise<void> {
+  async serve({ raw, response }: PassedRequest, serve: ServeWithLibrary): Promise<void> {
     // A drain waits for what waits here.
     const begun = this.#options.openResponses.open();
     try {
       const app = await this.#load();
       const served = new Promise<void>((done, fail) => {
-        this.#passing.set(request.raw, { serve, done, fail });
-        app.routing(request.raw, reply.raw);
+        this.#passing.set(raw, { serve, done, fail });
+        app.routing(raw, response);
       });
       begun();
       await served;
-      reply.hijack();
     } catch (error) {
       if (!(error instanceof LibraryMissing)) throw error;
       this.#options.onFailure({ httpStatus: 500, problem: error.message });
-      refusePassThrough(reply, 500, 'Internal error');
+      refusePassThrough(response, 500, 'Internal error');
     } finally {
       begun();
     }
@@ -86,20 +83,18 @@ export class ProxyApp {
   }
 
   async #create(): Promise<FastifyInstance> {
-    const { upstream, maxBodyBytes } = this.#options;
-    const app = fastify({
-      logger: false,
-      schemaController: WITHOUT_SCHEMAS,
+    const { upstream, maxBodyBytes, trustedProxies } = this.#options;
+    const app = createStreamingApp({
       bodyLimit: maxBodyBytes,
-      return503OnClosing: false,
-      exposeHeadRoutes: false,
       pluginTimeout: MAX_LOAD_MS,
+      trustProxy: trustedProxies.length > 0 && [...trustedProxies],
     });
-    app.removeAllContentTypeParsers();
-    app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
-    app.setErrorHandler((error: Error, { raw }, reply) => {
-      reply.hijack();
-      this.#passing.get(raw)?.fail(error);
+    app.setErrorHandler((error: FastifyError, { raw }, reply) => {
+      const { raw: response } = reply.hijack();
+      const passing = this.#passing.get(raw);
+      if ((error.statusCode ?? 500) >= 500) return passing?.fail(error);
+      refuseError(response, error);
+      passing?.done();
     });
     app.register(async (scope) => {
       const { default: httpProxy } = await import('@fastify/http-proxy');

@@ -3,7 +3,12 @@
  * fields are forwarded or set, in both directions.
  */
 import { Transform, type Readable } from 'node:stream';
-import { validateHeaderName, validateHeaderValue, type IncomingHttpHeaders } from 'node:http';
+import {
+  validateHeaderName,
+  validateHeaderValue,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+} from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { pathOf } from '../../lib/http.ts';
 import { plainName, type KnownHeaders } from './known-headers.ts';
@@ -71,6 +76,12 @@ function parameterNames(query: string): string[] {
     .map((name) => name.trim().toLowerCase().split('\0', 1)[0] ?? '')
     .flatMap((name) => [name.split('[', 1)[0] ?? '', name])
     .map((name) => name.replaceAll(/[. [-]/g, '_'));
+}
+
+/** Tells whether a request says that it has a body. */
+export function hasBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
+  const { 'transfer-encoding': coding, 'content-length': length } = headers;
+  return coding !== undefined || Number(length ?? 0) > 0;
 }
 
 export class BodyTooLarge extends Error {

@@ -2,8 +2,9 @@
  * The response to a request that is passed through: counted while it is open, streamed, or the gateway's own. The `endpoint`
  * event at the beginning of a stream is read on its way (2024-11-05 transports, "HTTP with SSE").
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, type Readable, Transform } from 'node:stream';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import { createParser } from 'eventsource-parser';
 import { BODY_TOO_LARGE, refuse } from '../../edge/response-writer.ts';
 import type { OpenResponses } from '../../lib/http.ts';
@@ -18,22 +19,22 @@ import { BodyTooLarge } from './request.ts';
  */
 export function countOpen(
   openResponses: OpenResponses,
-  { method, headers }: FastifyRequest,
-  { raw }: FastifyReply,
+  { method, headers }: IncomingMessage,
+  response: ServerResponse,
 ): (isListening: boolean) => void {
   let release: (() => void) | null = null;
   const count = (isListening: boolean) => {
     if (isListening) release?.();
-    else if (!raw.destroyed) release ??= openResponses.open();
+    else if (!response.destroyed) release ??= openResponses.open();
   };
-  raw.once('close', () => release?.());
+  response.once('close', () => release?.());
   count(method === 'GET' && (headers.accept ?? '').includes('text/event-stream'));
   return count;
 }
 
 /** Tells whether the response, whose headers the reply already has, is a stream to listen on. */
-export function isListening({ method }: FastifyRequest, reply: FastifyReply): boolean {
-  if (method !== 'GET') return false;
+export function isListening(reply: FastifyReply): boolean {
+  if (reply.request.method !== 'GET') return false;
   return /^\s*text\/event-stream\s*(;|$)/i.test(String(reply.getHeader('content-type') ?? ''));
 }
 
@@ -64,22 +65,14 @@ const UNREACHABLE = 'The upstream server cannot be reached';
 
 /** Responds with this status. The rest of the body is read and discarded, so that the response arrives. */
 export function refusePassThrough(
-  reply: FastifyReply,
+  response: ServerResponse,
   httpStatus: number,
   message: string,
   mayHaveActed?: MayHaveActed,
   headers: CallerRefusal['headers'] = {},
 ): void {
-  refuse(reply.hijack().raw, httpStatus, message, headers, mayHaveActed);
-  reply.request.raw.resume();
-}
-
-/** Responds to a caller whom the identity source refuses. */
-export function refuseCaller(
-  reply: FastifyReply,
-  { httpStatus, message, headers }: CallerRefusal,
-): void {
-  refusePassThrough(reply, httpStatus, message, undefined, headers);
+  refuse(response, httpStatus, message, headers, mayHaveActed);
+  response.req.resume();
 }
 
 /**
@@ -90,7 +83,7 @@ export function refuseCaller(
  * @returns the status of the response
  */
 export function refuseFailed(
-  reply: FastifyReply,
+  response: ServerResponse,
   error: Error,
   cause: Error,
   written: boolean,
@@ -99,7 +92,7 @@ export function refuseFailed(
   const message = httpStatus === 502 && !written ? UNREACHABLE : MESSAGES[httpStatus];
   const mayHaveActed = written ? 'unknown' : 'no';
   const effects = EFFECTS_IN_WORDS[mayHaveActed];
-  refusePassThrough(reply, httpStatus, `${message}. ${effects}`, mayHaveActed);
+  refusePassThrough(response, httpStatus, `${message}. ${effects}`, mayHaveActed);
   return httpStatus;
 }
 

@@ -3,16 +3,17 @@
  * for messages, are sealed for that caller on the way to the client, and opened on the way back.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { FastifyRequest } from 'fastify';
+import type { PassedRequest } from '../../edge/options.ts';
 import { pathOf } from '../../lib/http.ts';
+import type { Caller } from '../../model/request.ts';
 import { plainName } from './known-headers.ts';
 import { queryOf } from './request.ts';
 
-/** Seals for the caller of a request, and opens what was sealed for that caller. */
+/** Seals for a caller, and opens what was sealed for that caller. */
 export interface SessionSealing {
   /** @returns `null` if the caller is not named, or the text is too long */
-  seal(mark: 'id' | 'endpoint', plain: string, request: FastifyRequest): string | null;
-  open(mark: 'id' | 'endpoint', sealed: string, request: FastifyRequest): string | null;
+  seal(mark: 'id' | 'endpoint', plain: string, caller: Caller): string | null;
+  open(mark: 'id' | 'endpoint', sealed: string, caller: Caller): string | null;
   /** Tells whether the server is known to accept messages of sessions on this path. */
   isMessagePath(path: string): boolean;
   /** Called for each request with a session that was not sealed for its caller. */
@@ -35,10 +36,7 @@ const SESSION_PARAMETER = 'mrtr-session';
  * Opens the session id and the URL of a request.
  * @returns `null` if they were not sealed for this caller
  */
-export function openSession(
-  request: FastifyRequest,
-  sealing: SessionSealing,
-): OpenedSession | null {
+export function openSession(request: PassedRequest, sealing: SessionSealing): OpenedSession | null {
   const id = openId(request, sealing);
   const endpoint = openEndpoint(request, sealing);
   return id === undefined || endpoint === undefined ? null : { id, endpoint };
@@ -49,33 +47,34 @@ export function isSealedMessage(target = ''): boolean {
   return new URLSearchParams(queryOf(target)).has(SESSION_PARAMETER);
 }
 
-function openId(request: FastifyRequest, sealing: SessionSealing): string | null | undefined {
-  const named = Object.entries(request.headers).filter(
-    ([name]) => plainName(name) === SESSION_HEADER,
-  );
+function openId(
+  { raw, caller }: PassedRequest,
+  sealing: SessionSealing,
+): string | null | undefined {
+  const named = Object.entries(raw.headers).filter(([name]) => plainName(name) === SESSION_HEADER);
   const [only, ...others] = named;
   if (only === undefined) return null;
   const [name, value] = only;
   if (others.length > 0 || name !== SESSION_HEADER || typeof value !== 'string') return undefined;
-  return sealing.open('id', value, request) ?? undefined;
+  return sealing.open('id', value, caller) ?? undefined;
 }
 
 function openEndpoint(
-  request: FastifyRequest,
+  { raw, caller }: PassedRequest,
   sealing: SessionSealing,
 ): OpenedSession['endpoint'] | undefined {
-  const query = new URLSearchParams(queryOf(request.raw.url));
+  const query = new URLSearchParams(queryOf(raw.url));
   const [sealed, ...others] = query.getAll(SESSION_PARAMETER);
   if (sealed === undefined) return null;
-  const target = others.length > 0 ? null : sealing.open('endpoint', sealed, request);
-  if (target === null || request.method !== 'POST') return undefined;
+  const target = others.length > 0 ? null : sealing.open('endpoint', sealed, caller);
+  if (target === null || raw.method !== 'POST') return undefined;
   return { path: pathOf(target), query: queryOf(target) };
 }
 
 /** Puts the server's session id into the headers for the upstream. */
 export function withSession(
   headers: IncomingHttpHeaders,
-  { method }: FastifyRequest,
+  { raw: { method } }: PassedRequest,
   { id }: OpenedSession,
 ): IncomingHttpHeaders {
   return {
@@ -92,7 +91,7 @@ export function withSession(
  */
 export function withSealedSession(
   headers: IncomingHttpHeaders,
-  request: FastifyRequest,
+  { raw, caller }: PassedRequest,
   session: OpenedSession,
   sealing: SessionSealing,
 ): IncomingHttpHeaders | null {
@@ -100,8 +99,8 @@ export function withSealedSession(
   if (id === undefined) return headers;
   if (typeof id !== 'string') return null;
   // A client keeps the sealed id that it has, even if another key seals by now.
-  const kept = id === session.id ? request.headers[SESSION_HEADER] : undefined;
-  const sealed = typeof kept === 'string' ? kept : sealing.seal('id', id, request);
+  const kept = id === session.id ? raw.headers[SESSION_HEADER] : undefined;
+  const sealed = typeof kept === 'string' ? kept : sealing.seal('id', id, caller);
   return sealed === null ? null : { ...headers, [SESSION_HEADER]: sealed };
 }
 
@@ -114,11 +113,11 @@ export function withSealedSession(
 export function sealedEndpoint(
   endpoint: string,
   upstream: URL,
-  request: FastifyRequest,
+  { raw, caller }: PassedRequest,
   sealing: SessionSealing,
 ): string | null {
   const url = URL.parse(endpoint, upstream.href);
   if (url?.origin !== upstream.origin) return endpoint;
-  const sealed = sealing.seal('endpoint', `${url.pathname}${url.search}`, request);
-  return sealed === null ? null : `${pathOf(request.raw.url)}?${SESSION_PARAMETER}=${sealed}`;
+  const sealed = sealing.seal('endpoint', `${url.pathname}${url.search}`, caller);
+  return sealed === null ? null : `${pathOf(raw.url)}?${SESSION_PARAMETER}=${sealed}`;
 }

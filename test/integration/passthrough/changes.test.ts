@@ -46,7 +46,9 @@ describe('what a proxy must change', () => {
 
   test('a proxy in front of us is believed when the app trusts it', async () => {
     const upstream = await upstreamOf();
-    const { port } = await gatewayTo(upstream.url, { trustProxy: true });
+    const { port } = await gatewayTo(upstream.url, {
+      trustedProxies: ['127.0.0.1', '10.0.0.1'],
+    });
     await send(port, {
       headers: {
         'x-forwarded-for': '203.0.113.7, 10.0.0.1',

@@ -8,29 +8,23 @@ import {
   ElicitRequestSchema,
   LoggingMessageNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import fastify from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createStreamingApp } from '../../../src/front/passthrough/streaming-app.ts';
 import { registerPassThrough } from '../../../src/front/passthrough/passthrough.ts';
 import { startEverything, type ServerProcess } from '../../fixtures/processes.ts';
-import { PASS_THROUGH_OPTIONS } from '../../fixtures/pass-through-options.ts';
+import { PASS_THROUGH_OPTIONS, passPosts } from '../../fixtures/pass-through-options.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 /** The pass-through to one path of a server; resolves with its own address. */
 async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
-  const app = fastify({ forceCloseConnections: true });
+  const app = createStreamingApp({ forceCloseConnections: true });
   const passThrough = registerPassThrough(app, {
     ...PASS_THROUGH_OPTIONS,
     upstream: new URL(path, server.origin),
     path,
     others: ['/*'],
   });
-  await app.register(async (edge) => {
-    edge.removeAllContentTypeParsers();
-    edge.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
-      done(null, body),
-    );
-    edge.post(path, (request, reply) => passThrough(request, reply));
-  });
+  passPosts(app, path, passThrough);
   await app.listen({ host: '127.0.0.1', port: 0 });
   stopAfterTest(() => app.close());
   const { port } = app.server.address() as AddressInfo;

@@ -1,7 +1,7 @@
 /** The pass-through on the wire: what it must not touch. */
 import { gzipSync } from 'node:zlib';
-import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
+import { createStreamingApp } from '../../../src/front/passthrough/streaming-app.ts';
 import { registerPassThrough } from '../../../src/front/passthrough/passthrough.ts';
 import { PASS_THROUGH_OPTIONS } from '../../fixtures/pass-through-options.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -229,13 +229,11 @@ describe('what passes untouched', () => {
     expect(upstream.seen).toHaveLength(1);
   });
 
-  test('two upstreams behind one app, each in a scope of its own', async () => {
+  test('two upstreams behind one app', async () => {
     const [one, other] = [await upstreamOf(), await upstreamOf()];
-    const app = fastify({ forceCloseConnections: true });
+    const app = createStreamingApp({ forceCloseConnections: true });
     for (const [path, { url }] of [['/one', one] as const, ['/other', other] as const]) {
-      await app.register(async (scope) => {
-        registerPassThrough(scope, { ...PASS_THROUGH_OPTIONS, upstream: new URL(url), path });
-      });
+      registerPassThrough(app, { ...PASS_THROUGH_OPTIONS, upstream: new URL(url), path });
     }
     await app.listen({ host: '127.0.0.1', port: 0 });
     stopAfterTest(() => app.close());

@@ -1,7 +1,6 @@
 /** The handler of a route where what stands behind it fails in a way that nobody foresaw. */
 import { UNBOUNDED } from '../../../src/upstream/size-limits.ts';
-import type { RequestListener } from 'node:http';
-import fastify from 'fastify';
+import { createServer } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { ModernEndpoint } from '../../../src/edge/edge.ts';
 import type { EdgeOptions, EdgeRoute } from '../../../src/edge/options.ts';
@@ -10,6 +9,7 @@ import { OpenResponses, WriteBurst } from '../../../src/lib/http.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
+import { listen, portOf } from '../../fixtures/passthrough/pass-through.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const DONE = { kind: 'result', result: { resultType: 'complete' } } as const;
@@ -20,7 +20,6 @@ const POLICY = {
 } as const;
 
 async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
-  const app = fastify();
   const log = new RecordedLog();
   const openResponses = new OpenResponses();
   const route: EdgeRoute = {
@@ -63,15 +62,13 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
     tracer: null,
     observe: () => {},
   });
-  endpoint.install(app);
-  // As the gateway does: the framework is asked for what the endpoint leaves to it.
-  const [framework] = app.server.listeners('request') as RequestListener[];
-  app.server.removeAllListeners('request');
-  app.server.on('request', (request, response) => {
-    endpoint.post(request, response, framework ?? (() => {}));
+  const server = createServer((request, response) => endpoint.post(request, response));
+  await listen(server);
+  const origin = `http://127.0.0.1:${portOf(server)}`;
+  stopAfterTest(async () => {
+    server.closeAllConnections();
+    server.close();
   });
-  const origin = await app.listen({ host: '127.0.0.1', port: 0 });
-  stopAfterTest(() => app.close());
   const post = async (method: string, params: object = {}) => {
     const answer = await fetch(`${origin}/mcp`, {
       method: 'POST',
