@@ -65,7 +65,6 @@ export const FOLDERS = {
     'limits',
     'model',
     'ops',
-    'protocol',
     'routes',
     'seal',
   ],

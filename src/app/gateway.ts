@@ -13,12 +13,12 @@ import { throttledLog } from '../ops/throttled-log.ts';
 import { createAdminListener } from './admin-listener.ts';
 import { logListening } from './listening-log.ts';
 import {
-  lookEverywhere,
+  NOTHING,
   OtherGateways,
+  serveEverywhere,
   serveOthers,
-  type LiveProcess,
-  type LiveView,
-} from './live/others.ts';
+  type OperatedProcess,
+} from './live/operator.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
 import { serveFromElsewhere } from '../front/legacy/hop.ts';
@@ -60,7 +60,7 @@ export interface GatewayOptions {
 }
 
 /** All of a gateway but its admin listener. */
-export interface GatewayProcess extends LiveProcess {
+export interface GatewayProcess extends OperatedProcess {
   readonly replica: JoinedReplica;
   readonly metrics: Metrics;
   readiness(): Readiness;
@@ -97,11 +97,13 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       gateway?.readiness() ?? readinessAtStart(config, telemetry.shared !== null),
     metrics: () => metrics.text(),
     live: async () => {
-      const view = gateway === null ? NOTHING_YET : await lookEverywhere(gateway);
+      // The process may not have joined the other replicas yet.
+      const view = gateway === null ? NOTHING : await serveEverywhere(gateway, { type: 'look' });
       return snapshotOf(view, clock, telemetry.shared?.config ?? config);
     },
     mayStop: () => mayStop(telemetry.shared?.config ?? config),
-    stop: async (order) => gateway?.stop(order) || (gateway?.others.stop(order) ?? false),
+    stop: async (order) =>
+      gateway !== null && (await serveEverywhere(gateway, { type: 'stop', ...order })).isStopped,
   };
   const admin = createAdminListener(config.admin, source, clock);
   const close = async () => {
@@ -128,9 +130,6 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     throw error;
   }
 }
-
-/** What the live page shows before the process has joined the other replicas. */
-const NOTHING_YET: LiveView = { parts: [], missing: [] };
 
 /**
  * Creates a gateway that does not listen for clients yet. It takes retries of other replicas.
@@ -179,19 +178,18 @@ export async function openGateway(
     await shared.tracer?.close();
   };
   const { instance } = replica.owner;
-  const live: LiveProcess = {
-    live: () =>
-      livePartOf({
-        instance,
-        status: readiness.state().status,
-        routes,
-        metrics,
-        origin: listensAt,
-      }),
-    stop: (order) => mayStop(shared.config) && routes.stop(order),
+  const operated: OperatedProcess = {
+    serveOperator: (asked) => {
+      if (asked.type === 'stop') {
+        return { ...NOTHING, isStopped: mayStop(shared.config) && routes.stop(asked) };
+      }
+      const { status } = readiness.state();
+      const part = livePartOf({ instance, status, routes, metrics, origin: listensAt });
+      return { ...NOTHING, parts: [part] };
+    },
   };
   routes.serveOthers = (request, waiter) =>
-    serveOthers(request, live) ?? serveFromElsewhere(sessions, request, waiter);
+    serveOthers(request, operated) ?? serveFromElsewhere(sessions, request, waiter);
   const others = new OtherGateways({
     replica,
     isOwn: (other) => (shares?.siblings.addressOf(other) ?? null) !== null,
@@ -199,7 +197,7 @@ export async function openGateway(
     clock,
   });
   return {
-    ...live,
+    ...operated,
     replica,
     metrics,
     others,

@@ -2,8 +2,7 @@
 import type { Config } from '../config/schema.ts';
 import type { StartFailureCode } from '../lib/program.ts';
 import type { Readiness } from '../ops/admin.ts';
-import type { LiveView } from '../app/live/others.ts';
-import type { StopOrder } from '../ops/live/stop.ts';
+import type { OperatorReply, OperatorRequest } from '../app/live/operator.ts';
 import type { MetricsSnapshot } from '../ops/metrics.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import type { StoreReply, StoreRequest } from '../fleet/store/remote-store.ts';
@@ -40,10 +39,11 @@ export type ToWorker =
   | { readonly type: 'serve'; readonly port: number }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly of: StatusOf }
+  /** What the operator asks. `isElsewhere`: also of other gateways. */
   | {
-      readonly type: 'stop';
+      readonly type: 'operator';
       readonly request: number;
-      readonly order: StopOrder;
+      readonly asked: OperatorRequest;
       readonly isElsewhere: boolean;
     }
   /** With the socket of a replica that wants to reach this worker. */
@@ -62,7 +62,7 @@ export type FromWorker =
   | { readonly type: 'serving'; readonly origin: string }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly status: WorkerStatus }
-  | { readonly type: 'stopped'; readonly request: number; readonly isStopped: boolean }
+  | { readonly type: 'operator'; readonly request: number; readonly reply: OperatorReply }
   | { readonly type: 'arrived'; readonly id: number }
   | { readonly type: 'store'; readonly request: number; readonly asked: StoreRequest }
   /** `problems`: why it cannot use the configuration; empty if it can. */
@@ -71,13 +71,12 @@ export type FromWorker =
   | { readonly type: 'failed'; readonly code: StartFailureCode; readonly message: string };
 
 /** What of its status a worker is asked for, besides its readiness. */
-export type StatusOf = 'readiness' | 'metrics' | 'live' | 'live-everywhere';
+export type StatusOf = 'readiness' | 'metrics';
 
 export interface WorkerStatus {
   readonly readiness: Readiness;
   /** `null` if not asked for. */
   readonly metrics: MetricsSnapshot | null;
-  readonly live: LiveView | null;
 }
 
 /** Writes a configuration as JSON, with URLs as maps of one member. */

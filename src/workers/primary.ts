@@ -15,7 +15,7 @@ import { createAdminListener } from '../app/admin-listener.ts';
 import { expectFree } from '../lib/listen.ts';
 import { VERSION } from '../lib/program.ts';
 import { mayStop, snapshotOf } from '../app/live/part.ts';
-import { lookAtWorkers, stopAtWorkers } from './live.ts';
+import { askWorkers } from './operator.ts';
 import type { Gateway, GatewayOptions } from '../app/gateway.ts';
 import { logListening } from '../app/listening-log.ts';
 import {
@@ -182,7 +182,7 @@ class Primary {
   }
 
   async live(): Promise<LiveSnapshot> {
-    const view = await lookAtWorkers(this.#serving());
+    const view = await askWorkers(this.#serving(), { type: 'look' });
     return snapshotOf(view, this.#options.clock, this.#config);
   }
 
@@ -191,7 +191,7 @@ class Primary {
   }
 
   async stop(order: StopOrder): Promise<boolean> {
-    return stopAtWorkers(this.#serving(), order);
+    return (await askWorkers(this.#serving(), { type: 'stop', ...order })).isStopped;
   }
 
   /** Drains all workers at once. One that does not end in time is killed. */

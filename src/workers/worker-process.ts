@@ -3,7 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Clock } from '../lib/clock.ts';
 import { COMMAND_FILE, StartFailure } from '../lib/program.ts';
-import type { StopOrder } from '../ops/live/stop.ts';
+import { NOTHING, type OperatorReply, type OperatorRequest } from '../app/live/operator.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import type { Config } from '../config/schema.ts';
 import type { StoreReply, StoreRequest } from '../fleet/store/remote-store.ts';
@@ -22,14 +22,14 @@ const WORKER_COMMAND = 'worker';
 /** A worker that does not respond for longer counts as stuck. */
 const STATUS_TIMEOUT_MS = 1_000;
 /** Longer than a worker waits for another gateway. */
-const STOP_TIMEOUT_MS = 10_000;
+const OPERATOR_TIMEOUT_MS = { look: STATUS_TIMEOUT_MS, stop: 10_000 };
 /** Longer than a worker waits for upstreams. */
 const PREPARE_TIMEOUT_MS = 15_000;
 const MAX_ARRIVALS = 1_000;
 
-type Question = WithoutNumber<Extract<ToWorker, { type: 'status' | 'prepare' | 'stop' }>>;
+type Question = WithoutNumber<Extract<ToWorker, { type: 'status' | 'prepare' | 'operator' }>>;
 type WithoutNumber<Message> = Message extends object ? Omit<Message, 'request'> : never;
-type Answer = Extract<FromWorker, { type: 'status' | 'prepared' | 'stopped' }>;
+type Answer = Extract<FromWorker, { type: 'status' | 'prepared' | 'operator' }>;
 
 export interface WorkerProcessOptions {
   readonly clock: Clock;
@@ -123,10 +123,12 @@ export class WorkerProcess {
     return answer?.type === 'status' ? answer.status : null;
   }
 
-  /** Has it, or another gateway, cancel a call. @returns false if the call does not wait there */
-  async stop(order: StopOrder, isElsewhere: boolean): Promise<boolean> {
-    const answer = await this.#ask(STOP_TIMEOUT_MS, { type: 'stop', order, isElsewhere });
-    return answer?.type === 'stopped' && answer.isStopped;
+  /** @param isElsewhere whether it also asks the other gateways */
+  async serveOperator(asked: OperatorRequest, isElsewhere: boolean): Promise<OperatorReply> {
+    const question = { type: 'operator', asked, isElsewhere } as const;
+    const answer = await this.#ask(OPERATOR_TIMEOUT_MS[asked.type], question);
+    if (answer?.type === 'operator') return answer.reply;
+    return { ...NOTHING, missing: [`worker ${this.number}`] };
   }
 
   /**
@@ -179,7 +181,7 @@ export class WorkerProcess {
           .then((reply) => this.send({ type: 'store-reply', request, reply }));
       }
       case 'status':
-      case 'stopped':
+      case 'operator':
       case 'prepared':
         return this.#requests.get(message.request)?.(message);
       case 'arrived':

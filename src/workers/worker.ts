@@ -6,8 +6,12 @@ import { LruMap } from '../lib/containers.ts';
 import { StartFailure, VERSION } from '../lib/program.ts';
 import type { Arrival } from '../fleet/relay/direct/handshake.ts';
 import { openGateway, type GatewayOptions, type GatewayProcess } from '../app/gateway.ts';
-import { lookEverywhere, type LiveView } from '../app/live/others.ts';
-import type { StopOrder } from '../ops/live/stop.ts';
+import {
+  NOTHING,
+  serveEverywhere,
+  type OperatorReply,
+  type OperatorRequest,
+} from '../app/live/operator.ts';
 import type { Siblings } from '../app/replica.ts';
 import { RemoteStore } from '../fleet/store/remote-store.ts';
 import { problemsOf, type Prepared } from '../app/reload/reloads.ts';
@@ -97,10 +101,10 @@ export class Worker {
         return this.#settle(this.#status(message.of), (status) =>
           this.#send({ type: 'status', request: message.request, status }),
         );
-      case 'stop': {
-        const { request, order, isElsewhere } = message;
-        return this.#settle(this.#stop(order, isElsewhere), (isStopped) =>
-          this.#send({ type: 'stopped', request, isStopped }),
+      case 'operator': {
+        const { request, asked, isElsewhere } = message;
+        return this.#settle(this.#serveOperator(asked, isElsewhere), (reply) =>
+          this.#send({ type: 'operator', request, reply }),
         );
       }
       case 'arrival':
@@ -164,19 +168,13 @@ export class Worker {
     return {
       readiness: gateway?.readiness() ?? { status: 'not ready', routes: {} },
       metrics: of === 'metrics' ? ((await gateway?.metrics.snapshot()) ?? null) : null,
-      live: await this.#live(of),
     };
   }
 
-  async #live(of: StatusOf): Promise<LiveView | null> {
+  async #serveOperator(asked: OperatorRequest, isElsewhere: boolean): Promise<OperatorReply> {
     const gateway = this.#gateway;
-    if (gateway === null || (of !== 'live' && of !== 'live-everywhere')) return null;
-    return of === 'live' ? { parts: [gateway.live()], missing: [] } : lookEverywhere(gateway);
-  }
-
-  async #stop(order: StopOrder, isElsewhere: boolean): Promise<boolean> {
-    if (isElsewhere) return (await this.#gateway?.others.stop(order)) ?? false;
-    return this.#gateway?.stop(order) ?? false;
+    if (gateway === null) return NOTHING;
+    return isElsewhere ? serveEverywhere(gateway, asked) : gateway.serveOperator(asked);
   }
 
   #settle<Value>(promise: Promise<Value>, then: (value: Value) => void): void {

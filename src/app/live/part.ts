@@ -17,7 +17,7 @@ import {
 import type { Route } from '../../routes/route.ts';
 import { maxSessions } from '../../routes/settings.ts';
 import type { Routes } from '../../routes/routes.ts';
-import type { LiveView } from './others.ts';
+import type { OperatorReply } from './operator.ts';
 
 const PROCESS_CHARACTERS = 6;
 /** How many calls of each route are looked at. Of those, the longest waiting are shown. */
@@ -85,7 +85,7 @@ function liveRouteOf(
 
 /** Sums what processes told. */
 export function snapshotOf(
-  { parts, missing }: LiveView,
+  { parts, missing }: OperatorReply,
   clock: Pick<Clock, 'now'>,
   config: Config,
 ): LiveSnapshot {
