@@ -152,10 +152,8 @@ export async function openGateway(
     { ...CLIENT_TIMEOUTS, ...timeouts },
     connectionPolicy(shared),
   );
-  const sessions = new LegacySessions({
-    ...{ clock, log: shared.log, budget: shared.messageBudget },
-    keepAliveMs: () => shared.config.edge.keepAliveMs,
-  });
+  const { log, messageBudget: budget } = shared;
+  const sessions = new LegacySessions({ clock, log, budget });
   const generations = new Generations(routes, services, listener, sessions, ownClock);
   const first = await generations.create(config);
   generations.commit(first);

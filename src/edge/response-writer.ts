@@ -30,8 +30,6 @@ export function finalReply(reply: CallReply): WireReply {
 
 /** What all responses of an endpoint have in common. */
 export interface ResponseSettings {
-  /** The interval of keep-alive comments on the stream, in ms. */
-  readonly keepAliveMs: number;
   /** If more bytes wait, the client is behind. */
   readonly maxBufferedBytes: number;
   readonly clock: Clock;
@@ -62,6 +60,9 @@ export interface SentResponse {
 export const MAX_BUFFERED_BYTES = 256 * 1024;
 /** When a response that waits for its reply becomes an event stream, in ms: heartbeats keep it open in proxies, most of which wait a minute. */
 export const COMMIT_AFTER_MS = 5_000;
+
+/** How often a comment is sent on a silent stream, in ms: proxies wait for 30 s or longer. */
+export const KEEP_ALIVE_MS = 15_000;
 
 export const STREAM_HEADERS = {
   'content-type': 'text/event-stream',
@@ -153,7 +154,7 @@ export class ResponseWriter implements Waiter {
   }
 
   #keepAlive(): void {
-    this.#wait(this.#settings.keepAliveMs, () => {
+    this.#wait(KEEP_ALIVE_MS, () => {
       this.#write(': keep-alive\n\n');
       this.#keepAlive();
     });

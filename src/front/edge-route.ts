@@ -173,7 +173,6 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
     maxBodyBytes: config.limits.maxBodyBytes,
     holdBytes: (owner) => shared.bodyBudget.open(owner),
     beforeBody: (response) => connections.continue(response),
-    keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
     openResponses,
     writes,

@@ -44,10 +44,9 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
     'a call that is silent for longer than its read timeout is kept by comments, parked and answered',
     { tags: ['long'] },
     async () => {
-      const legacy = await legacyServer({ tools: silentTools(9_000) });
-      const edge = { keepAlive: '1s' };
-      const gateway = await replica(legacy, { config: { edge } });
-      const url = await startNginx(gateway.url, 'proxy_read_timeout 8s;');
+      const legacy = await legacyServer({ tools: silentTools(36_000) });
+      const gateway = await replica(legacy);
+      const url = await startNginx(gateway.url, 'proxy_read_timeout 18s;');
       const heard: number[] = [];
       const startedAtMs = performance.now();
       const meta = { progressToken: 'mine' };

@@ -1,6 +1,6 @@
 /** The keys of `edge`: how requests of clients are accepted and answered. */
 import { isIP } from 'node:net';
-import { checked, choice, duration, list, section, text } from './fields.ts';
+import { checked, choice, list, section, text } from './fields.ts';
 
 export const edge = section({
   allowedOrigins: list(
@@ -23,7 +23,6 @@ export const edge = section({
     'pass-through',
     'Whether clients of older revisions, and requests to other paths of a single server, are passed through. `/.well-known/` is always passed through.',
   ),
-  keepAlive: duration('15s', '1s', '5m', 'How often a comment is sent on a silent event stream.'),
 })
   .prefault({})
   .describe('The public side.');

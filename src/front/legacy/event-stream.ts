@@ -3,7 +3,7 @@
  * resumes it with another GET. The response to a POST stays one JSON object if its only message comes soon.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
-import { COMMIT_AFTER_MS, STREAM_HEADERS } from '../../edge/response-writer.ts';
+import { COMMIT_AFTER_MS, KEEP_ALIVE_MS, STREAM_HEADERS } from '../../edge/response-writer.ts';
 import type { ChannelRefusal } from '../../model/channel.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { errorLine } from './envelope.ts';
@@ -25,7 +25,6 @@ export interface StreamResponse {
 export type Accepts = 'json' | 'stream' | 'both';
 
 export interface StreamSettings {
-  readonly keepAliveMs: number;
   readonly clock: Clock;
   /** Whether an event without data opens each stream, from whose id it can be resumed (2025-11-25). */
   readonly isPrimed: () => boolean;
@@ -229,7 +228,7 @@ export class EventStream {
   }
 
   #keepAlive(): void {
-    this.#wait(this.#settings.keepAliveMs, () => {
+    this.#wait(KEEP_ALIVE_MS, () => {
       if (!this.#isBehind) this.#response?.write(': keep-alive\n\n');
       this.#keepAlive();
     });

@@ -31,7 +31,6 @@ import { EventStream, type Accepts, type StreamResponse } from './event-stream.t
 
 export interface SessionSettings {
   readonly clock: Clock;
-  readonly keepAliveMs: number;
   /** Whether the server learns the roots of the client. */
   readonly learnsRoots: boolean;
   /** What waits for the client takes. */
@@ -361,10 +360,10 @@ export class LegacySession implements SessionListener {
   }
 
   #newStream(isStandalone: boolean): EventStream {
-    const { clock, keepAliveMs } = this.#settings;
+    const { clock } = this.#settings;
     const number = (this.#lastStream += 1);
     const stream = new EventStream(number, isStandalone, this.#log, {
-      ...{ clock, keepAliveMs },
+      clock,
       isPrimed: () => this.#revision === PRIMING_REVISION,
       onChange: () => this.#changed(),
     });

@@ -24,7 +24,6 @@ export interface LegacySessionsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly budget: ByteBudget;
-  readonly keepAliveMs: () => number;
 }
 
 /** Whose session it is. */
@@ -187,11 +186,11 @@ export class LegacySessions {
   }
 
   #create(server: ChannelServer, owner: SessionOwner, key: string): Entry {
-    const { clock, budget, keepAliveMs, log } = this.#options;
+    const { clock, budget, log } = this.#options;
     const { route, learnsRoots } = server;
     const name = key.slice(0, 8);
     const session = new LegacySession({
-      ...{ clock, keepAliveMs: keepAliveMs(), learnsRoots },
+      ...{ clock, learnsRoots },
       held: budget.open(route),
       onUse: (use) => this.#used(entry, use),
       onEnd: () => inBackground(this.#end(entry)),

@@ -82,7 +82,7 @@ describe('the attached client', () => {
   });
 
   // Rule responses-3 (streamable-http, "Receiving Messages"): Event streams have `Cache-Control: no-cache,
-  // no-transform` and `X-Accel-Buffering: no`, and a comment every `edge.keepAlive` (15 s).
+  // no-transform` and `X-Accel-Buffering: no`, and a comment every 15 s.
   // Rule responses-1.
   test('gets a stream with keep-alive comments when the outcome takes its time', async () => {
     const clock = new ManualClock();

@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import type { Config } from '../../../src/config/schema.ts';
+import { KEEP_ALIVE_MS } from '../../../src/edge/response-writer.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { check } from '../../../src/cli/configured.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/protocol/json.ts';
@@ -103,7 +104,7 @@ describe('deploy/compose/nginx.conf', () => {
 
   test('waits for longer than a response may be silent, takes bodies as large, and repeats no call', () => {
     const [, seconds] = /proxy_read_timeout (\d+)s;/.exec(conf) ?? [];
-    expect(Number(seconds) * 1000).toBeGreaterThan(config.edge.keepAliveMs);
+    expect(Number(seconds) * 1000).toBeGreaterThan(KEEP_ALIVE_MS);
     const [, mebibytes] = /client_max_body_size (\d+)m;/.exec(conf) ?? [];
     expect(Number(mebibytes) * 1024 * 1024).toBe(config.limits.maxBodyBytes);
     expect(conf).toContain('proxy_next_upstream error timeout;');

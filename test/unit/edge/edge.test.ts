@@ -53,7 +53,6 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
     legacyRefused: () => {},
     beforeBody: () => {},
     read: read ?? ((request, body) => readModernRequest(request, body, POLICY)),
-    keepAliveMs: 15_000,
     maxBufferedBytes: 1_000_000,
     openResponses,
     writes: new WriteBurst(() => openResponses.count <= 1),

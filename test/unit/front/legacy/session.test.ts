@@ -72,7 +72,7 @@ function open(revision = '2025-06-18') {
   const uses: string[] = [];
   let isPaused = false;
   const session = new LegacySession({
-    ...{ clock, keepAliveMs: 15_000, learnsRoots: true },
+    ...{ clock, learnsRoots: true },
     held: { hold: () => true, release: () => {} },
     onUse: (use) => uses.push(use),
     onEnd: () => {},

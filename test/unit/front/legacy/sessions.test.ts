@@ -29,7 +29,7 @@ function stage() {
   const clock = new ManualClock();
   const log = new RecordedLog();
   const budget = new ByteBudget(() => 1_000_000);
-  const sessions = new LegacySessions({ clock, log, budget, keepAliveMs: () => 15_000 });
+  const sessions = new LegacySessions({ clock, log, budget });
   const server = instantServer();
   const message = readInitialize(parseMessage(JSON.stringify(initializeOf())))!;
   const open = (principal: string | null) =>
