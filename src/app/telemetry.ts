@@ -5,7 +5,6 @@ import { countedLog } from '../ops/counted-log.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
 import { FleetClock } from '../fleet/store/fleet-clock.ts';
-import { maxSessions } from '../routes/settings.ts';
 import { Routes } from '../routes/routes.ts';
 import type { SharedServices } from '../routes/shared-services.ts';
 
@@ -56,6 +55,6 @@ function limitsOf({ limits, routes }: Config): Map<string, number> {
   const { maxRunningCalls, maxParkedCalls, maxConnections } = limits;
   return new Map([
     ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections }),
-    ...routes.map((route) => [`sessions:${route.id}`, maxSessions(route)] as const),
+    ...routes.map(({ id, sessions }) => [`sessions:${id}`, sessions.max] as const),
   ]);
 }

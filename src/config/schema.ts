@@ -21,7 +21,7 @@ import {
   routeLimits,
   tasks,
 } from './schema/calls.ts';
-import { sessions } from './schema/sessions.ts';
+import { MAX_PROCESSES, MAX_SESSIONS, sessions } from './schema/sessions.ts';
 import { publicUrl, upstream } from './schema/upstream.ts';
 
 const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;
@@ -54,7 +54,10 @@ const route = section(
     caching,
   },
   'a map with at least upstream',
-).transform((read) => ({ ...read, id: read.id ?? idFromPath(read.path) }));
+).transform((read) => {
+  const max = read.sessions.max ?? (read.upstream.process === null ? MAX_SESSIONS : MAX_PROCESSES);
+  return { ...read, id: read.id ?? idFromPath(read.path), sessions: { ...read.sessions, max } };
+});
 
 /** Describes the path of each dialect that there is. */
 function dialectOptions() {

@@ -51,13 +51,13 @@ type ModernPipe = ModernServices & Pick<EdgeRoute, 'parameterHeaders'>;
  * requests, and rights, are checked before.
  */
 export function modernPipe(route: Route, shared: PublicServices): ModernPipe | null {
-  const { modern, processes } = route.server;
-  if (modern === null || processes === null) return null;
+  const { processes } = route.server;
+  if (processes === null) return null;
   const { clock, log, capacity, listenerQuota, metrics } = shared;
   const { id: routeId, calls, upstream: settings } = route.config;
   const peer = peerOf(route.config);
   const send = (request: EdgeRequest, waiter: Waiter, timeoutMs: number | null, isCall = false) => {
-    const server = modern.serverOf(request.caller);
+    const server = processes.serverOf(request.caller);
     return exchange(
       { route: routeId, server, peer, clock, log, timeoutMs, isCall },
       request,

@@ -136,7 +136,7 @@ export const EVENTS = {
   ),
   /** `cause`: `configured`, or how the server showed it. */
   'upstream.one_session': warn<OfRoute & { cause: string }>(
-    'one session at a time: calls of different callers run one at a time, and subscriptions get no notifications. configured: by sessions.max or upstream.maxProcesses; refused: the server refused a second session; crashed: it broke the connection each time that a second one was opened',
+    'one session at a time: calls of different callers run one at a time, and subscriptions get no notifications. configured: by sessions.max; refused: the server refused a second session; crashed: it broke the connection each time that a second one was opened',
   ),
   /** `cause`: what became of the last stream that was resumed. */
   'upstream.resumption': info<OfRoute & { delivers: boolean; cause: string }>(

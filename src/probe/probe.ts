@@ -5,6 +5,7 @@
 import { CONNECT_TIMEOUT_MS } from '../upstream/http/client.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import { asOneLine } from '../lib/shown-text.ts';
+import { MAX_PROCESSES } from '../config/schema/sessions.ts';
 import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../model/upstream-failure.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
@@ -125,7 +126,10 @@ function overHttp(
 
 function overStdio(config: StdioUpstreamConfig, timeoutMs: number, deadline: Deadline): Probed {
   const bounded = { ...config, headersTimeoutMs: timeoutMs, maxEventBytes: MAX_BODY_BYTES };
-  const upstream = new StdioUpstream({ ...bounded, gatewayInfo: CLIENT_INFO }, deadline);
+  const upstream = new StdioUpstream(
+    { ...bounded, maxProcesses: MAX_PROCESSES, gatewayInfo: CLIENT_INFO },
+    deadline,
+  );
   const { command, args, env } = config.process;
   const name = `the command ${command}`;
   return {

@@ -14,7 +14,7 @@ import type { TaskPlaces } from './task-places.ts';
 import type { SharedServices } from './shared-services.ts';
 import type { RouteCatalogue } from './route-catalogue.ts';
 import { peerOf, type RouteServer } from './route-server.ts';
-import { longestCallMs, maxSessions } from './settings.ts';
+import { longestCallMs } from './settings.ts';
 
 /** What a server asks in one turn comes in one read, or right after it. */
 const BATCH_WINDOW_MS = 1;
@@ -72,7 +72,7 @@ export function callsOptions(
     promotion,
     demandsTask: (request) => taskTools.demandsTask(request),
     // A session that was released would still be the one that the server can have.
-    leaveWhenParked: () => maxSessions(config) > 1 && releases(config.parking.release, upstream),
+    leaveWhenParked: () => config.sessions.max > 1 && releases(config.parking.release, upstream),
     reattach: config.continuation.reattach,
   };
 }

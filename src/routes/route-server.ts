@@ -10,7 +10,7 @@ import {
   type PermittedChannel,
   type SessionListener,
 } from '../model/channel.ts';
-import type { ModernServer, ModernServers } from '../model/modern-server.ts';
+import type { ModernServer } from '../model/modern-server.ts';
 import type { Relay } from '../model/relay.ts';
 import { randomId } from '../lib/crypto.ts';
 import { HomePlacement } from '../sessions/placement.ts';
@@ -21,7 +21,7 @@ import type { Greeting, LegacyServer, SessionCapacityOptions } from '../upstream
 import type { Clock } from '../lib/clock.ts';
 import { OwnGreeting } from './own-greeting.ts';
 import type { SharedServices } from './shared-services.ts';
-import { maxSessions, nameOfServer } from './settings.ts';
+import { nameOfServer } from './settings.ts';
 import { VERSION } from '../lib/program.ts';
 import { routeLog, type RouteLog } from '../ops/route-log.ts';
 import { CircuitBreaker, type CircuitBreakerOptions } from '../limits/admission.ts';
@@ -40,8 +40,6 @@ export interface RouteServer {
   readonly availability: Availability;
   /** Sessions of legacy clients with a server over stdio, or with one that speaks 2026-07-28. Others legacy clients reach themselves. */
   readonly channels: ChannelServer;
-  /** The server for requests of 2026-07-28 that the gateway sends itself; `null` if it sends none. */
-  readonly modern: ModernServers | null;
   /** The processes of a server over stdio that speaks 2026-07-28; `null` for one over HTTP. */
   readonly processes: ModernProcesses | null;
   /** What the server said to the gateway itself. */
@@ -60,12 +58,11 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const { clock, log } = shared;
   const route = config.id;
   const listeners: RouteServer['listeners'] = new Set();
-  const max = maxSessions(config);
   let leftForMs = config.parking.ttlMs;
   const ownGreeting = new OwnGreeting(route, nameOfServer(config.upstream), shared);
   const created = createLegacyServer(config, shared, {
     onGreeted: (greeting) => ownGreeting.note(greeting),
-    hasOneSession: max === 1,
+    hasOneSession: config.sessions.max === 1,
     reserveOnlySession: () => pool.reserveOnlySession(),
     onChange: (method) => {
       for (const listener of listeners) listener(method);
@@ -78,7 +75,6 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     {
       ...config.sessions,
       queue: { length: MAX_QUEUED_CALLS, waitMs: config.sessions.queue.waitMs },
-      max,
       leftForMs: () => leftForMs,
       counts: shared.counts,
       name: route,
@@ -101,7 +97,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     created.stdio === null
       ? { channels: httpChannels(config, created.http, pool, clock), processes: null }
       : overStdio(config, created.stdio, pool, clock);
-  const parts = { upstream, http, pool, channels, modern: processes, processes, availability };
+  const parts = { upstream, http, pool, channels, processes, availability };
   return { ...parts, ownGreeting, listeners, use };
 }
 
@@ -305,7 +301,7 @@ function createLegacyServer(
     log,
   };
   if (config.process !== null) {
-    const stdio = new StdioUpstream({ ...config, ...options }, clock);
+    const stdio = new StdioUpstream({ ...config, ...options, maxProcesses: sessions.max }, clock);
     return { server: stdio, http: null, stdio };
   }
   const circuit = createCircuit(config, clock, log);

@@ -8,11 +8,6 @@ export function nameOfServer({ url, process }: RouteConfig['upstream']): string 
   return process === null ? `${url.origin}${url.pathname}` : `the command ${process.command}`;
 }
 
-/** Over stdio, each session is a process. */
-export function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
-  return process === null ? max : Math.min(max, process.maxProcesses);
-}
-
 /** True if any call of the route can become a task. */
 export function promotesAny({
   promote,

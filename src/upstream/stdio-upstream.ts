@@ -46,8 +46,8 @@ export interface StdioUpstreamOptions extends ServerOptions {
     /** The names of variables that the process gets from the environment of the gateway. */
     readonly inherited: readonly string[];
     readonly cwd: string | null;
-    readonly maxProcesses: number;
   };
+  readonly maxProcesses: number;
 }
 
 export type StdioKind = 'stdio' | 'modern-stdio';
@@ -299,11 +299,11 @@ export class StdioUpstream implements LegacyServer {
 
   /** @throws UpstreamFailure if no process of this owner may start now */
   async #admit(owner: string): Promise<void> {
-    const { maxProcesses } = this.#options.process;
+    const { maxProcesses } = this.#options;
     this.#delays.check(owner);
     if (this.#processes.size >= maxProcesses) await this.#greeted;
     if (this.#processes.size < maxProcesses) return;
-    const problem = `upstream.maxProcesses (${maxProcesses}) is reached`;
+    const problem = `sessions.max (${maxProcesses}) is reached`;
     throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
   }
 

@@ -13,16 +13,13 @@ const CLIENT = fileURLToPath(
   new URL('../fixtures/clients/waiting-legacy-client.ts', import.meta.url),
 );
 
-async function front(route: object = {}) {
+async function front(sessions: object = {}) {
   const pids = await pidFile();
-  const upstream = {
-    ...{ command: process.execPath, args: [SERVER], env: { PIDS: pids.path } },
-    maxProcesses: 300,
-  };
+  const upstream = { command: process.execPath, args: [SERVER], env: { PIDS: pids.path } };
   const gateway = await GatewayProcess.start({
     upstream: '',
     relay: false,
-    route: { upstream, ...route },
+    route: { upstream, sessions: { max: 300, ...sessions } },
   });
   stopAfterTest(() => gateway.kill());
   const running = async () => (await pids.all()).filter(isRunning);
@@ -52,7 +49,7 @@ test('of 200 sessions at once nothing is left', { tags: ['long'], timeout: 300_0
 
 // Rule face-21.
 test('the session of a client that was killed ends after the idle time', async () => {
-  const { gateway, running } = await front({ sessions: { idleTimeout: '1s' } });
+  const { gateway, running } = await front({ idleTimeout: '1s' });
   const client = spawn(process.execPath, [CLIENT, gateway.url], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

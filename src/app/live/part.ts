@@ -15,7 +15,6 @@ import {
   type LiveRoute,
 } from '../../ops/live/snapshot.ts';
 import type { Route } from '../../routes/route.ts';
-import { maxSessions } from '../../routes/settings.ts';
 import type { Routes } from '../../routes/routes.ts';
 import type { OperatorReply } from './operator.ts';
 
@@ -74,7 +73,7 @@ function liveRouteOf(
     isUp: server.availability.ready && !metrics.isDown(id),
     circuitsOpen: Number(server.http?.circuit.isOpen ?? false),
     sessions: sessions.get(id) ?? 0,
-    maxSessions: maxSessions(config),
+    maxSessions: config.sessions.max,
     running: calls.running,
     parked: calls.parked,
     released: calls.released,

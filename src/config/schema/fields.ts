@@ -22,7 +22,7 @@ export const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
 /** The unit that the name of an option ends with in the code. */
 type Unit = 'Ms' | 'Bytes';
 declare const UNIT: unique symbol;
-/** A field whose name has a unit in the code: `keepAlive` is `keepAliveMs`. */
+/** A field whose name has a unit in the code: `timeout` is `timeoutMs`. */
 type WithUnit<Field, U extends Unit> = Field & { readonly [UNIT]: U };
 
 const units = new WeakMap<object, Unit>();
@@ -141,7 +141,7 @@ const COUNT_QUANTITY: Quantity = {
 };
 
 /**
- * Describes a duration. In the code its name ends with `Ms`: `keepAlive` is `keepAliveMs`.
+ * Describes a duration. In the code its name ends with `Ms`: `timeout` is `timeoutMs`.
  *
  * @param fallback the default, as written in a file (`5s`)
  * @param from the lower bound, as written
@@ -159,14 +159,11 @@ export function duration(fallback: string, from: string, to: string, meaning: st
 /** Describes a duration as `duration` does, or `off`, which yields `null`. */
 export function durationOrOff(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
-  const duration = quantity(DURATION_QUANTITY, bounds, from);
-  const expected = `a duration from ${from} to ${to}, or off`;
-  const field = z
-    .union([z.literal('off').transform(() => null), duration], { error: expected })
-    .meta({ title: `duration, ${from} to ${to}, or \`off\`` })
-    .prefault(fallback)
-    .describe(meaning);
-  return withUnit(field, 'Ms');
+  const field = orWord('off', null, quantity(DURATION_QUANTITY, bounds, from), {
+    expected: `a duration from ${from} to ${to}, or off`,
+    title: `duration, ${from} to ${to}`,
+  });
+  return withUnit(field.prefault(fallback).describe(meaning), 'Ms');
 }
 
 /**
@@ -186,34 +183,52 @@ export function size(fallback: string, from: string, to: string, meaning: string
 }
 
 export function count(fallback: number, bounds: Bounds, meaning: string) {
-  return quantity(COUNT_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
+  return wholeNumber(bounds, fallback).prefault(fallback).describe(meaning);
+}
+
+/** Describes a count that has no default. */
+export function wholeNumber(bounds: Bounds, example: number) {
+  return quantity(COUNT_QUANTITY, bounds, example);
 }
 
 /** Describes a count as `count` does, or `auto`. */
 export function countOrAuto(fallback: number, bounds: Bounds, meaning: string) {
-  return countOr(z.literal('auto'), 'auto', bounds).prefault(fallback).describe(meaning);
+  return countOr('auto', 'auto' as const, bounds)
+    .prefault(fallback)
+    .describe(meaning);
 }
 
 /** Describes a count as `count` does, or `off`, which yields `null`. */
 export function countOrOff(fallback: number | 'off', bounds: Bounds, meaning: string) {
-  const off = z.literal('off').transform(() => null);
-  return countOr(off, 'off', bounds).prefault(fallback).describe(meaning);
+  return countOr('off', null, bounds).prefault(fallback).describe(meaning);
 }
 
-function countOr<Word extends z.ZodType>(word: Word, name: string, { min, max }: Bounds) {
-  const expected = `a whole number from ${min} to ${max}, or ${name}`;
-  return z
-    .union([word, quantity(COUNT_QUANTITY, { min, max }, min)], { error: expected })
-    .meta({ title: `whole number, ${min} to ${max}, or \`${name}\`` });
+function countOr<Meaning>(word: string, meaning: Meaning, { min, max }: Bounds) {
+  return orWord(word, meaning, wholeNumber({ min, max }, min), {
+    expected: `a whole number from ${min} to ${max}, or ${word}`,
+    title: `whole number, ${min} to ${max}`,
+  });
 }
-
-const RATE_EXPECTED = 'requests in a time of at most a day, such as 100/s or 60/1m, or off';
 
 /** Describes a rate, or `off`, which is the default and yields `null`. */
 export function rateOrOff(meaning: string) {
-  return parsedOrOff(RATE, parseRate, RATE_EXPECTED, 'rate such as `60/1m`, or `off`')
+  const expected = 'requests in a time of at most a day, such as 100/s or 60/1m, or off';
+  const rate = written(RATE, expected).transform(parsedBy(parseRate, expected));
+  return orWord('off', null, rate, { expected, title: 'rate such as `60/1m`' })
     .prefault('off')
     .describe(meaning);
+}
+
+/** Describes a value, or a word in its place, which yields what it means. */
+function orWord<Meaning, Field extends z.ZodType>(
+  word: string,
+  meaning: Meaning,
+  field: Field,
+  { expected, title }: { readonly expected: string; readonly title: string },
+) {
+  return z
+    .union([z.literal(word).transform(() => meaning), field], { error: expected })
+    .meta({ title: `${title}, or \`${word}\`` });
 }
 
 function quantity(
@@ -273,36 +288,19 @@ const ADDRESS_EXPECTED =
   'an address such as 127.0.0.1:8080, :8080 or "[::1]:8080", with a port up to 65535';
 
 export function address(expected = ADDRESS_EXPECTED) {
-  return z
-    .string({ error: expected })
-    .regex(ADDRESS, { error: expected })
+  return written(ADDRESS, expected)
     .transform(parsedBy(parseAddress, expected))
     .meta({ title: 'address' });
 }
 
 /** Describes an address, or `off` for no listener, which yields `null`. */
 export function addressOrOff() {
-  return parsedOrOff(ADDRESS, parseAddress, `${ADDRESS_EXPECTED}, or off`, 'address or `off`');
+  const expected = `${ADDRESS_EXPECTED}, or off`;
+  return orWord('off', null, address(expected), { expected, title: 'address' });
 }
 
-/** Describes a text that a parser reads, or `off`, which yields `null`. */
-function parsedOrOff<Parsed>(
-  pattern: RegExp,
-  parse: (written: string) => Parsed | null,
-  expected: string,
-  title: string,
-) {
-  return z
-    .string({ error: expected })
-    .regex(new RegExp(`^off$|${pattern.source}`), { error: expected })
-    .transform((written, context): Parsed | null => {
-      const parsed = parse(written);
-      if (parsed === null && written !== 'off') {
-        context.addIssue({ code: 'custom', message: expected });
-      }
-      return parsed;
-    })
-    .meta({ title });
+function written(pattern: RegExp, expected: string) {
+  return z.string({ error: expected }).regex(pattern, { error: expected });
 }
 
 /** Describes a string that a parser reads. @param expected completes "expected ..." */

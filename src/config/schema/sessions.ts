@@ -1,6 +1,19 @@
 /** The keys of `routes[].sessions`: whose session a call uses, and how many there are. */
 import { z } from 'zod';
-import { choice, count, duration, orNull, section, text, HEADER_NAME } from './fields.ts';
+import {
+  choice,
+  count,
+  duration,
+  orNull,
+  section,
+  text,
+  wholeNumber,
+  HEADER_NAME,
+} from './fields.ts';
+
+export const MAX_SESSIONS = 20_000;
+/** Each takes memory on the machine of the gateway. */
+export const MAX_PROCESSES = 100;
 
 const key = section({
   header: orNull(
@@ -46,10 +59,10 @@ export const sessions = section({
     '1d',
     'How long an idle session is kept open for the next call. It is pinged every `upstream.pingInterval`.',
   ),
-  max: count(
-    20_000,
-    { min: 1, max: 1_000_000 },
-    'The maximum number of sessions of the route. Beyond it, the session that was idle for the longest time ends. `1`: calls of different callers run one at a time, for a server that can have one session only.',
+  max: orNull(
+    wholeNumber({ min: 1, max: 1_000_000 }, 1).describe(
+      `The maximum number of sessions of the route. Default: ${MAX_SESSIONS}; over stdio, where each is a process, ${MAX_PROCESSES}. Beyond it, the session that was idle for the longest time ends. \`1\`: calls of different callers run one at a time, for a server that can have one session only.`,
+    ),
   ),
   maxPerPrincipal: count(
     100,

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import {
   checked,
   choice,
-  count,
   countOrOff,
   duration,
   flag,
@@ -227,11 +226,6 @@ const processKeys = {
       'The folder in which `upstream.command` runs. Default: that of the gateway.',
     ),
   ),
-  maxProcesses: count(
-    100,
-    { min: 1, max: 10_000 },
-    'The maximum number of processes of `upstream.command`. Beyond it, the session that was idle for the longest time ends.',
-  ),
 };
 
 const keys = section(
@@ -277,9 +271,9 @@ const keys = section(
 
 export const upstream = z
   .preprocess(checkKeys, keys)
-  .transform(({ url, command, args, env, cwd, maxProcesses, ...common }) => {
+  .transform(({ url, command, args, env, cwd, ...common }) => {
     const inherited = INHERITED_VARIABLES;
-    const process = { args, env, inherited, cwd, maxProcesses };
+    const process = { args, env, inherited, cwd };
     return command === null || url !== undefined
       ? // `checkKeys` has reported where there is neither.
         { ...common, maxBodyBytes: common.maxEventBytes, url: url ?? NO_URL, process: null }

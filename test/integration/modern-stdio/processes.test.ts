@@ -135,7 +135,7 @@ describe('the processes', () => {
   });
 
   // Rule modern-stdio-6: A process that serves nothing ends after `sessions.idleTimeout`, or for another caller at
-  // `upstream.maxProcesses`.
+  // `sessions.max`.
   test('end when nothing uses them, and not while a client listens', async () => {
     const { url } = await modernStdio(ODD, { sessions: { idleTimeoutMs: 300 } });
     const pid = Number(await textOf(url, 'pid', {}, ALICE));
@@ -150,9 +150,7 @@ describe('the processes', () => {
 
   // Rule modern-stdio-6.
   test('are so many at most', async () => {
-    const { url, gateway } = await modernStdio(ODD, { sessions: { max: 1 } }, 'plain', {
-      maxProcesses: 1,
-    });
+    const { url, gateway } = await modernStdio(ODD, { sessions: { max: 1 } });
     const first = Number(await textOf(url, 'pid', {}, ALICE));
     const second = Number(await textOf(url, 'pid', {}, BOB));
     expect(second).not.toBe(first);

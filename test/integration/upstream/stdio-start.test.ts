@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
-import type { StdioServer, TestGateway } from '../../fixtures/gateways/gateway.ts';
+import type { GatewayOverrides, TestGateway } from '../../fixtures/gateways/gateway.ts';
 import { testGateway } from '../../fixtures/gateways/test-gateway.ts';
 import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
 
@@ -13,11 +13,11 @@ const BOB = { headers: { authorization: 'Bearer bob' } };
 async function gatewayFor(
   manner: string,
   pids: { readonly path: string },
-  options: StdioServer['options'] = {},
+  overrides: GatewayOverrides = {},
 ): Promise<TestGateway> {
   const env = { PIDS: pids.path };
-  const server = { command: process.execPath, args: [SERVER, manner], env, options };
-  const gateway = await testGateway(server);
+  const server = { command: process.execPath, args: [SERVER, manner], env };
+  const gateway = await testGateway(server, overrides);
   return gateway;
 }
 
@@ -42,7 +42,7 @@ describe('the process of the greeting', () => {
 
   test('counts until it has ended, and callers wait for that', async () => {
     const pids = await pidFile();
-    const gateway = await gatewayFor('stubborn', pids, { maxProcesses: 2 });
+    const gateway = await gatewayFor('stubborn', pids, { sessions: { max: 2 } });
     const [one, other] = await Promise.all([
       callTool(gateway.url, 'pid', {}, ALICE),
       callTool(gateway.url, 'pid', {}, BOB),

@@ -101,12 +101,13 @@ describe('the processes of a gateway', () => {
     expect(await textOf(gateway.url, 'echo', {}, { said })).toBe(said);
   });
 
-  // Rule stdio-3: Beyond `upstream.maxProcesses` the longest idle process ends. A process that is a day old ends once
+  // Rule stdio-3: Beyond `sessions.max` the longest idle process ends. A process that is a day old ends once
   // it serves no request.
   test('are so many at most: the one that was idle for the longest time ends', async () => {
     const pids = await pidFile();
-    const gateway = await gatewayFor(server('plain', { PIDS: pids.path }, { maxProcesses: 2 }), {
+    const gateway = await gatewayFor(server('plain', { PIDS: pids.path }), {
       admin: true,
+      sessions: { max: 2 },
     });
     const first = await textOf(gateway.url, 'pid', ALICE);
     await textOf(gateway.url, 'pid', BOB);

@@ -67,8 +67,8 @@ describe('each wrong field has one line with its place, its name, what was expec
     ],
     [`seal: {keys: [{kid: a b, key: ${KEY}}]}\n`, /seal\.keys\[0\]\.kid: expected a name/],
     ['seal: {audience: ""}\n', /^3:18 seal\.audience: expected a name .*, got ""$/],
-    ['edge: {keepAlive: 6m}\n', /edge\.keepAlive: expected a duration from 1s to 5m, .*"6m"$/],
-    ['edge: {keepAlive: 0}\n', /edge\.keepAlive: expected a duration from 1s .*, got 0$/],
+    ['drain: {delay: 11m}\n', /drain\.delay: expected a duration from 0s to 10m, .*"11m"$/],
+    ['drain: {delay: -1}\n', /drain\.delay: expected a duration from 0s .*, got -1$/],
     ['edge: {allowedOrigins: ["*"]}\n', /^3:25 edge\.allowedOrigins\[0\]: .*, got "\*"$/],
     ['edge: {allowedOrigins: [https://a/]}\n', /expected an origin .*, got "https:\/\/a\/"$/],
     ['edge: {trustedProxies: [10.0.0.0/33]}\n', /trustedProxies\[0\]: expected an IP address or/],
@@ -282,7 +282,7 @@ describe('each wrong field has one line with its place, its name, what was expec
     ],
     ['command: a, transport: auto', /upstream\.transport: expected no transport, since .* stdio/],
     ['url: "http://a", args: [b]', /upstream\.args: expected no args without upstream\.command/],
-    ['url: "http://a", maxProcesses: 5', /maxProcesses: expected no maxProcesses without /],
+    ['url: "http://a", cwd: /a', /cwd: expected no cwd without /],
     ['command: ""', /upstream\.command: expected the path or the name of a program, got ""$/],
     ['command: a, args: b', /upstream\.args: expected a list of texts, got "b"$/],
     [
@@ -448,7 +448,7 @@ describe('a server over stdio on an open listener', () => {
   ])('is accepted otherwise: %j', (text) => {
     expect(configOf(text).routes[0]?.upstream).toMatchObject({
       url: null,
-      process: { command: 'a', args: [], env: {}, cwd: null, maxProcesses: 100 },
+      process: { command: 'a', args: [], env: {}, cwd: null },
     });
   });
 });

@@ -13,8 +13,9 @@ test('a session whose server has not replied yet ends when all processes end', a
     {
       process: {
         ...{ command: process.execPath, args: ['-e', SILENT], env: {}, inherited: ['PATH'] },
-        ...{ cwd: null, maxProcesses: 1 },
+        cwd: null,
       },
+      maxProcesses: 1,
       ...{ era: 'auto', headersTimeoutMs: 60_000, maxEventBytes: 1_000, pingIntervalMs: 60_000 },
       gatewayInfo: { name: 'mrtr-gateway', version: '0' },
       log: {
