@@ -2,12 +2,19 @@
  * A connection of a legacy client with a server, on which both sides send messages at any time: over stdio a process, and a
  * translation in front of a server of 2026-07-28.
  */
-import type { CutMessage } from '../protocol/cut-message.ts';
+import type { ExactNumber } from '../protocol/json.ts';
 import type { JsonRpcMessage } from '../protocol/json-rpc.ts';
 import type { UpstreamFailure } from './upstream-failure.ts';
 
 /** A message that was too large, and what it was for. */
-export type DroppedMessage = Exclude<CutMessage, { readonly type: 'unknown' }>;
+export type DroppedMessage =
+  | { readonly type: 'response'; readonly id: string | number | null }
+  | {
+      readonly type: 'request';
+      readonly id: string | number | ExactNumber;
+      readonly method: string;
+    }
+  | { readonly type: 'notification'; readonly method: string };
 
 export interface ChannelListener {
   /**

@@ -1,25 +1,32 @@
-/** A message that is too large, of which only the ends and the length are kept while it is discarded. */
-import { readCutMessage, type CutMessage } from '../protocol/cut-message.ts';
+/**
+ * A message that is too large: while it is discarded, it is read for what it is for. Of its text the members of the message itself
+ * are kept, without what is in their objects and lists: an "id" inside of a result is not taken for that of the message.
+ */
+import type { DroppedMessage } from '../model/channel.ts';
 import type { UpstreamLimit } from '../model/upstream-failure.ts';
+import { isExactNumber, isJsonObject, parseMessage, type JsonValue } from '../protocol/json.ts';
 import { exceededLimit, type SizeLimit } from './size-limits.ts';
 
-/** How much of each end is kept. */
-const END_BYTES = 4_096;
+/** How much of the text is kept. */
+const KEPT_BYTES = 8_192;
 /** How much of one message is discarded: so many times the limit, and no more than 1 GiB. */
 const MAX_TIMES = 64;
 const MAX_BYTES = 1024 ** 3;
-const NO_OBJECT = /^\s*[^\s{]/;
+const [SPACE, QUOTE, BACKSLASH] = [0x20, 0x22, 0x5c];
+const [OPEN_OBJECT, OPEN_LIST, END_OBJECT, END_LIST] = [0x7b, 0x5b, 0x7d, 0x5d];
 
 export class DiscardedMessage {
   readonly #limit: SizeLimit;
   readonly #limitBytes: number;
   readonly #maxBytes: number;
-  readonly #head = Buffer.allocUnsafeSlow(END_BYTES);
-  readonly #tail = Buffer.allocUnsafeSlow(2 * END_BYTES);
-  #headBytes = 0;
-  #tailBytes = 0;
+  readonly #kept = Buffer.allocUnsafeSlow(KEPT_BYTES);
+  #keptBytes = 0;
   #bytes = 0;
   #isObject: boolean | null = null;
+  /** In how many objects and lists the next byte is. */
+  #depth = 0;
+  #isInString = false;
+  #isEscaped = false;
 
   /**
    * @param limit what the message exceeds
@@ -42,11 +49,21 @@ export class DiscardedMessage {
     return exceededLimit(this.#limit, this.#limitBytes, bytes);
   }
 
-  /** Takes the next bytes of the message. They are copied. */
+  /** Takes the next bytes of the message. */
   take(bytes: Buffer): void {
     this.count(bytes.length);
-    if (this.#headBytes < END_BYTES) this.#takeHead(bytes);
-    this.#takeTail(bytes);
+    let [depth, isInString, isEscaped] = [this.#depth, this.#isInString, this.#isEscaped];
+    for (const byte of bytes) {
+      const before = depth;
+      if (isInString) {
+        if (byte === QUOTE && !isEscaped) isInString = false;
+        isEscaped = byte === BACKSLASH && !isEscaped;
+      } else if (byte === QUOTE) isInString = true;
+      else if (byte === OPEN_OBJECT || byte === OPEN_LIST) depth += 1;
+      else if (byte === END_OBJECT || byte === END_LIST) depth -= 1;
+      if (before <= 1 || depth <= 1) this.#keep(byte);
+    }
+    [this.#depth, this.#isInString, this.#isEscaped] = [depth, isInString, isEscaped];
   }
 
   /** Counts bytes that came with the message and are no part of it. */
@@ -54,29 +71,32 @@ export class DiscardedMessage {
     this.#bytes += bytes;
   }
 
-  /** Tells what the message is, when all of it came. */
-  read(): CutMessage {
-    if (this.isHopeless) return { type: 'unknown' };
-    const head = this.#head.toString('utf8', 0, this.#headBytes);
-    return readCutMessage(head, this.#tail.toString('utf8', 0, this.#tailBytes));
+  /** Tells what the message is, when all of it came; `null` if that is not known. */
+  read(): DroppedMessage | null {
+    if (this.isHopeless || this.#keptBytes > KEPT_BYTES) return null;
+    const value = parsed(this.#kept.toString('utf8', 0, this.#keptBytes));
+    if (!isJsonObject(value)) return null;
+    const { id, method } = value;
+    const isId = typeof id === 'string' || typeof id === 'number';
+    if (typeof method === 'string') {
+      if (id === undefined) return { type: 'notification', method };
+      return isId || isExactNumber(id) ? { type: 'request', id, method } : null;
+    }
+    const isReply = Object.hasOwn(value, 'result') || Object.hasOwn(value, 'error');
+    return isReply && (isId || id === null) ? { type: 'response', id } : null;
   }
 
-  #takeHead(bytes: Buffer): void {
-    this.#headBytes += bytes.copy(this.#head, this.#headBytes);
-    if (this.#isObject !== null) return;
-    const head = this.#head.toString('latin1', 0, this.#headBytes);
-    if (NO_OBJECT.test(head) || this.#headBytes === END_BYTES) {
-      this.#isObject = head.trimStart().startsWith('{');
-    }
+  #keep(byte: number): void {
+    if (this.#isObject === null && byte > SPACE) this.#isObject = byte === OPEN_OBJECT;
+    if (this.#keptBytes < KEPT_BYTES) this.#kept[this.#keptBytes] = byte;
+    this.#keptBytes += 1;
   }
+}
 
-  #takeTail(bytes: Buffer): void {
-    const last = bytes.subarray(-END_BYTES);
-    if (last.length < bytes.length) this.#tailBytes = 0;
-    if (this.#tailBytes + last.length > this.#tail.length) {
-      this.#tail.copyWithin(0, this.#tailBytes - END_BYTES, this.#tailBytes);
-      this.#tailBytes = END_BYTES;
-    }
-    this.#tailBytes += last.copy(this.#tail, this.#tailBytes);
+function parsed(text: string): JsonValue {
+  try {
+    return parseMessage(text);
+  } catch {
+    return null;
   }
 }

@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { systemClock } from '../../../src/lib/clock.ts';
-import type { CutMessage } from '../../../src/protocol/cut-message.ts';
 import type { JsonValue } from '../../../src/protocol/json.ts';
 import { readMessage, type JsonRpcMessage } from '../../../src/protocol/json-rpc.ts';
+import type { DroppedMessage } from '../../../src/model/channel.ts';
 import { UpstreamFailure } from '../../../src/model/upstream-failure.ts';
 import { upstreamJson } from '../../../src/upstream/http/bodies.ts';
 import { LineReader } from '../../../src/upstream/transport/stdio/lines.ts';
@@ -72,7 +72,7 @@ export const stdio = target('stdio', 12, async () => {
 });
 
 /** A line that is too long is there as what can be told of it. */
-type Line = string | CutMessage;
+type Line = string | DroppedMessage | null;
 
 function linesOf(chunks: readonly Buffer[]): Line[] {
   const lines: Line[] = [];
@@ -113,11 +113,11 @@ function sessionWith(file: string): Promise<{ told: unknown[]; failure: Upstream
 }
 
 /** The messages up to the line that ends the session. */
-function messagesOf(lines: readonly Line[]): (JsonRpcMessage | CutMessage)[] {
-  const told: (JsonRpcMessage | CutMessage)[] = [];
+function messagesOf(lines: readonly Line[]): (JsonRpcMessage | DroppedMessage)[] {
+  const told: (JsonRpcMessage | DroppedMessage)[] = [];
   for (const line of lines) {
     if (typeof line !== 'string') {
-      if (line.type === 'unknown') return told;
+      if (line === null) return told;
       told.push(line);
       continue;
     }

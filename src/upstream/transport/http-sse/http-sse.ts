@@ -154,7 +154,7 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
   #drop(discarded: DiscardedMessage): void {
     const message = discarded.read();
     const { exceeds } = discarded;
-    if (message.type === 'unknown') throw tooLarge(LARGE_EVENT, exceeds);
+    if (message === null) throw tooLarge(LARGE_EVENT, exceeds);
     this.listener.dropped(message, replyTooLarge(LARGE_EVENT, exceeds));
   }
 

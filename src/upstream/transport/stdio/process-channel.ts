@@ -178,7 +178,7 @@ export class ProcessChannel implements Channel {
     if (this.#failure !== null) return;
     const message = line.read();
     const { exceeds } = line;
-    if (message.type === 'unknown') return this.#fail(tooLarge(LARGE_LINE, exceeds));
+    if (message === null) return this.#fail(tooLarge(LARGE_LINE, exceeds));
     this.#spoke();
     this.#listener.dropped(message, replyTooLarge(LARGE_LINE, exceeds));
   }

@@ -33,7 +33,7 @@ describe('an event that is too large', () => {
     ['with comments in it', `data: ${reply(1)}\n: ${LARGE}\nodd: ${LARGE}`, told(1)],
     ['just above the limit', `data: ${reply(1, 'x'.repeat(LIMIT - 30))}`, told(1)],
     ['of another name', `event: odd\ndata: ${reply(1)}`, { ...told(1), event: 'odd' }],
-    ['that is no message', `data\ndata\n:${LARGE}`, { event: 'message', is: { type: 'unknown' } }],
+    ['that is no message', `data\ndata\n:${LARGE}`, { event: 'message', is: null }],
   ])('%s is told, and the stream goes on', (_title, event, expected) => {
     for (const end of ['\n', '\r', '\r\n']) {
       const stream = `data: a\n\n${event}\n\ndata: b\n\n`.replaceAll('\n', end);

@@ -63,10 +63,10 @@ describe('a line that is too long, where such lines are discarded', () => {
 
   test('is told at once if it is no message, or does not end', () => {
     const x = Buffer.alloc(1_024, 'x');
-    expect(toldOf([x, x])).toEqual([{ type: 'unknown' }]);
+    expect(toldOf([x, x])).toEqual([null]);
     const endless = Array.from({ length: 64 }, () => x);
     expect(toldOf([Buffer.from('{"id":1,"a":"'), ...endless, Buffer.from('\nnext')])).toEqual([
-      { type: 'unknown' },
+      null,
       'next',
     ]);
   });
