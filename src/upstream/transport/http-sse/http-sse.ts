@@ -15,7 +15,8 @@ import {
 } from '../../../model/upstream-failure.ts';
 import type { HttpClient } from '../../http/client.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
-import { LARGE_EVENT, type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
+import { upstreamJson } from '../../http/bodies.ts';
+import { LARGE_EVENT, type ServerSentEvent } from '../../http/event-stream.ts';
 import { replyTooLarge, tooLarge } from '../../size-limits.ts';
 import type { HttpExchange, ResponseReader } from '../../http/http-exchange.ts';
 import type { BodyForm, ResponseHead } from '../../http/http-request.ts';
