@@ -13,7 +13,7 @@ import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { connector } from '../upstream/transport/factories.ts';
 import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import { isRefusal, type LegacyTransport } from '../upstream/discovery/detection.ts';
-import { ask, type ProbeTarget, type RecordingHttpClient, type SessionTarget } from './ask.ts';
+import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
 import { readListings, type List, type Listings } from '../upstream/discovery/listings.ts';
 import { ModernSide } from '../upstream/discovery/modern-side.ts';
 import type { StdioUpstream } from '../upstream/stdio-upstream.ts';
@@ -79,7 +79,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
       pingWithoutId(probe, protocolVersion),
     ]);
     if (probe.call !== null) refuseUnknownTool(probe.call, listings.tools);
-    const realCall = await realCallOf(target);
+    const realCall = await realCallOf(probe, session);
     const standaloneStream = standaloneStreamOf(probe, session.standaloneStreamOpen);
     // At last: some servers end with it.
     const second = await secondOf(probe, session);
@@ -188,15 +188,13 @@ function messageHeaders(sessionId: string | null, revision: string): Record<stri
   };
 }
 
-async function realCallOf(target: LegacyProbe & SessionTarget): Promise<RealCallReport | null> {
-  const { call, kind } = target;
+async function realCallOf(
+  { call, kind, deadline }: LegacyProbe,
+  session: Session,
+): Promise<RealCallReport | null> {
   if (call === null || kind === 'http-sse') return null;
-  return tryRealCall(target, call).catch(() => ({
-    tool: call.tool,
-    outcome: 'failed' as const,
-    answerMs: null,
-    problem: null,
-  }));
+  const failed = { tool: call.tool, outcome: 'late', answerMs: null, problem: null } as const;
+  return tryRealCall(session, deadline, call).catch(() => failed);
 }
 
 /** Pings without a session id: a server with sessions has to refuse it (transports, "Session Management"). */

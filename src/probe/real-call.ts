@@ -5,30 +5,24 @@
 import { once } from 'node:events';
 import { nearest } from '../config/load/problem.ts';
 import { asOneLine } from '../lib/shown-text.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
-import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import type { UpstreamFailure } from '../model/upstream-failure.ts';
+import type { ServerRequestId } from '../protocol/ids.ts';
+import { isJsonObject } from '../protocol/json.ts';
+import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { askedBy } from '../protocol/translate/input-request.ts';
 import type { Listing, ToolEntry } from '../upstream/discovery/listings.ts';
-import { isReplyTo, postOf, readUntil, replyIn, type SessionTarget } from './ask.ts';
+import type { ExchangeListener } from '../upstream/session/call-exchange.ts';
+import type { Session } from '../upstream/session/session.ts';
+import type { Deadline } from './ask.ts';
 import type { RealCall } from './named-call.ts';
 import { ProbeFailure } from './probe-failure.ts';
 import type { RealCallReport } from './report.ts';
 
-interface ProbeQuestion {
-  readonly id: string | number;
-  readonly method: string;
-  /** Of the event with the question. */
-  readonly eventId: string;
-}
-
-const CALL_ID = 900_003;
-const isResult = isReplyTo(CALL_ID);
 const QUESTION_WAIT_MS = 5_000;
 /** A released call whose resumed stream stays silent is resumed once more after 5 s, so this is too late. In ms. */
 const RESULT_WAIT_MS = 3_000;
 /** Some servers send the head of a resumed stream with its first event: they are answered after this time. In ms. */
 const HEAD_WAIT_MS = 3_000;
-const CANCEL_WAIT_MS = 1_000;
 const MAX_PROBLEM_LENGTH = 160;
 
 /** Refuses a tool that is not in a list that was read in full. @throws ProbeFailure with a similar name, if there is one */
@@ -47,33 +41,84 @@ export function refuseUnknownTool(
   throw new ProbeFailure('unknown_tool', `--call: the server has no tool ${written}; ${wayOut}`);
 }
 
-/** @throws UpstreamFailure if the server does not take the call */
+/** What the server does first with a call, or with one that was resumed. */
+type Told =
+  | { readonly type: 'asked'; readonly id: ServerRequestId; readonly method: string }
+  | { readonly type: 'replied'; readonly reply: JsonRpcReply }
+  | { readonly type: 'lost'; readonly failure: UpstreamFailure };
+
+/** Makes the call in a session of the probe. @throws UpstreamFailure if the server does not take the answer */
 export async function tryRealCall(
-  probe: SessionTarget,
+  session: Session,
+  deadline: Deadline,
   { tool, arguments: args }: RealCall,
 ): Promise<RealCallReport> {
+  const report = (outcome: RealCallReport['outcome'], answerMs: number | null = null) => {
+    return { tool, outcome, answerMs, problem: null };
+  };
+  const { listener, told } = listening();
   const params = { name: tool, arguments: args };
-  const { question, reply, isHeldBack } = await callUntilAsked(probe, params);
-  if (isHeldBack) {
-    await cancel(probe);
-    return { tool, outcome: 'held-back', answerMs: null, problem: null };
+  const call = session.call('tools/call', () => params, listener, {});
+  let isTaken = false;
+  call.accepted.then(
+    () => (isTaken = true),
+    () => {},
+  );
+  const first = await soon(deadline, QUESTION_WAIT_MS, told);
+  if (first?.type === 'replied') return { ...report('not-asked'), ...endOf(first.reply) };
+  if (first?.type === 'lost') return report('failed');
+  const point = call.resumable();
+  if (first === null || call.asksBeside || point?.task !== null) {
+    await call.cancel('the probe ends', {});
+    call.abandon();
+    return report(first !== null ? 'not-asked' : isTaken ? 'failed' : 'held-back');
   }
-  if (question === null) return { tool, answerMs: null, ...endOf(reply) };
-  const answerMs = await answerAndResume(probe, question).catch(() => null);
-  if (answerMs !== null) return { tool, outcome: 'resumed', answerMs, problem: null };
-  await cancel(probe);
-  return { tool, outcome: 'late', answerMs: null, problem: null };
+  call.abandon();
+  const resumed = listening();
+  const again = session.resumeCall(call.id, point, resumed.listener, {}, [first.id]);
+  // The server would replay the result of an answer that came first, which says nothing about new events.
+  await soon(deadline, HEAD_WAIT_MS, Promise.race([resumed.begun, resumed.told]));
+  const answered = again.respond(first.id, declinedReplyTo(first.method), {});
+  const answeredAtMs = await answered.then(() => deadline.elapsed());
+  const end = await soon(deadline, RESULT_WAIT_MS, resumed.told);
+  const answerMs = Math.max(0, Math.round(deadline.elapsed() - answeredAtMs));
+  if (end?.type !== 'replied') await again.cancel('the probe ends', {});
+  again.abandon();
+  return end?.type === 'replied' ? report('resumed', answerMs) : report('late');
 }
 
-/** Never rejects. */
-function cancel(probe: SessionTarget): Promise<void> {
-  const params = { requestId: CALL_ID, reason: 'the probe ends' };
-  return send(probe, { method: 'notifications/cancelled', params }).catch(() => {});
+function listening() {
+  const { promise: told, resolve } = Promise.withResolvers<Told>();
+  const { promise: begun, resolve: resumed } = Promise.withResolvers<null>();
+  const lost = (failure: UpstreamFailure) => resolve({ type: 'lost', failure });
+  const listener: ExchangeListener = {
+    asked: (id, method) => resolve({ type: 'asked', id, method }),
+    replied: (reply) => resolve({ type: 'replied', reply }),
+    notTaken: lost,
+    lost,
+    resumed: () => resumed(null),
+    interrupted: () => {},
+    withdrawn: () => {},
+    unanswerable: () => {},
+    notified: () => {},
+    backlog: () => null,
+  };
+  return { listener, told, begun };
+}
+
+/** @returns `null` if it takes longer, or the probe ends */
+function soon<Result>(
+  deadline: Deadline,
+  waitMs: number,
+  result: Promise<Result>,
+): Promise<Result | null> {
+  return deadline.within(waitMs, (signal) => {
+    return Promise.race([result, once(signal, 'abort').then(() => null)]);
+  });
 }
 
 /** Says how a call ended that asked nothing. */
-function endOf(reply: JsonRpcReply | null): Pick<RealCallReport, 'outcome' | 'problem'> {
-  if (reply === null) return { outcome: 'not-asked', problem: null };
+function endOf(reply: JsonRpcReply): Pick<RealCallReport, 'outcome' | 'problem'> {
   if ('error' in reply) return { outcome: 'failed', problem: shortened(reply.error.message) };
   const { isError, content } = reply.result;
   if (isError !== true) return { outcome: 'not-asked', problem: null };
@@ -87,84 +132,9 @@ function shortened(text: string): string | null {
   return asOneLine(text, MAX_PROBLEM_LENGTH) || null;
 }
 
-interface CallStart {
-  /** `null` if the call ends without a question on its own stream, or the stream cannot be resumed. */
-  readonly question: ProbeQuestion | null;
-  /** `null` if there is none yet. */
-  readonly reply: JsonRpcReply | null;
-  /** Whether the request was sent, and nothing came. */
-  readonly isHeldBack: boolean;
-}
-
-async function callUntilAsked(
-  { http, deadline, headers }: SessionTarget,
-  params: JsonObject,
-): Promise<CallStart> {
-  const request = postOf(headers, { id: CALL_ID, method: 'tools/call', params });
-  const isEnough = (message: JsonValue) =>
-    isResult(message) || readMessage(message).type === 'request';
-  let isHeldBack = false;
-  const read = await deadline
-    .within(QUESTION_WAIT_MS, (signal) => {
-      const reader = readUntil(http, request, isEnough, 0, signal);
-      signal.addEventListener('abort', () => (isHeldBack = reader.responseHead === null));
-      return reader.done;
-    })
-    .catch((error: unknown) => {
-      if (!isHeldBack) throw error;
-      return null;
-    });
-  if (read === null) return { question: null, reply: null, isHeldBack };
-  const { messages, eventIds } = read;
-  const last = messages.at(-1);
-  const asked = last === undefined ? null : readMessage(last);
-  const eventId = eventIds.at(-1);
-  if (asked?.type === 'request' && eventId !== undefined) {
-    return { question: { id: asked.id, method: asked.method, eventId }, reply: null, isHeldBack };
-  }
-  const reply = last === undefined ? null : replyIn(last, CALL_ID);
-  return { question: null, reply, isHeldBack };
-}
-
-/**
- * Resumes the stream and then answers. The server would replay the result of an answer that came first, which says nothing
- * about new events.
- * @returns how long after the answer the result came on the resumed stream, in ms
- */
-async function answerAndResume(
-  probe: SessionTarget,
-  { id, method, eventId }: ProbeQuestion,
-): Promise<number> {
-  const { http, deadline, headers } = probe;
-  const resume = { ...headers, accept: 'text/event-stream', 'last-event-id': eventId };
-  const request = { method: 'GET', headers: resume } as const;
-  const leave = new AbortController();
-  const stream = readUntil(http, request, isResult, 0, leave.signal);
-  stream.done.catch(() => {});
-  try {
-    await deadline.within(HEAD_WAIT_MS, (signal) => {
-      return Promise.race([stream.begun, once(signal, 'abort')]);
-    });
-    await send(probe, { id, ...declinedReplyTo(method) });
-    const answeredAtMs = deadline.elapsed();
-    const { messages } = await deadline.within(RESULT_WAIT_MS, (signal) => {
-      signal.addEventListener('abort', () => leave.abort());
-      return stream.done;
-    });
-    if (!messages.some(isResult)) throw new Error('the resumed stream ended without the result');
-    return Math.max(0, Math.round(deadline.elapsed() - answeredAtMs));
-  } finally {
-    leave.abort();
-  }
-}
-
 /** Refuses what the server asks, as a user can. */
-function declinedReplyTo(method: string): JsonObject {
+function declinedReplyTo(method: string): JsonRpcReply {
   if (askedBy(method) === 'elicitation') return { result: { action: 'decline' } };
   if (method === 'roots/list') return { result: { roots: [] } };
   return { error: { code: -1, message: 'the probe answers nothing' } };
-}
-
-function send({ http, deadline, headers }: SessionTarget, message: JsonObject): Promise<void> {
-  return deadline.within(CANCEL_WAIT_MS, () => http.sendForStatus(postOf(headers, message)));
 }

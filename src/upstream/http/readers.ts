@@ -45,11 +45,8 @@ export class MessageReader implements ResponseReader {
   /** The head of the response, if there is one. */
   responseHead: ResponseHead | null = null;
   readonly #done = Promise.withResolvers<ResponseMessages>();
-  readonly #begun = Promise.withResolvers<void>();
   /** Resolves when the response has ended. Rejects with UpstreamFailure if the wanted message is missing then. */
   readonly done = this.#done.promise;
-  /** Resolves with the head of the response, or when there will be none. */
-  readonly begun = this.#begun.promise;
   readonly #isWanted: (message: JsonValue) => boolean;
   readonly #onFound: () => void;
   readonly #messages: JsonValue[] = [];
@@ -67,7 +64,6 @@ export class MessageReader implements ResponseReader {
 
   head(head: ResponseHead): BodyForm {
     this.responseHead = head;
-    this.#begun.resolve();
     if (head.mediaType === 'application/json') return 'json';
     if (head.mediaType === 'text/event-stream') return 'events';
     this.end();
@@ -94,7 +90,6 @@ export class MessageReader implements ResponseReader {
   }
 
   failed(failure: UpstreamFailure): void {
-    this.#begun.resolve();
     if (this.#found) this.end();
     else this.#done.reject(failure);
   }
