@@ -110,8 +110,7 @@ export class Session extends SessionState {
     const session = new Session(connect, options, clock);
     session.#takingStream = null;
     session.#description.adopt(adopted);
-    session.transport.adopt(id);
-    session.transport.useRevision(adopted.revision);
+    session.transport.adopt?.(id, adopted.revision);
     return session;
   }
 
@@ -226,12 +225,6 @@ export class Session extends SessionState {
     return this.requests.cancel(id, 'the request is sent again', this.headers);
   }
 
-  /** Takes up the session that another replica has opened, where other calls may run. */
-  join(point: SharedSessionPoint): void {
-    this.questions.mayRun(point.beside ?? []);
-    this.transport.join(point);
-  }
-
   /**
    * Resumes the stream of a call that another session started. The listener is told what becomes of it.
    * @param point where its stream is resumed, and which other calls may run in the session
@@ -249,8 +242,8 @@ export class Session extends SessionState {
     this.detector.moveId(id, this.identity);
     const call = this.addCall({ id, listener, openQuestions: open, task }, headers);
     call.resumeStream();
-    this.join(point);
-    this.transport.resume(id, point.lastEventId, headers);
+    this.questions.mayRun(point.beside ?? []);
+    this.transport.resume?.(id, point.lastEventId, headers);
     return call;
   }
 

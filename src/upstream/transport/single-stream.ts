@@ -1,9 +1,8 @@
 /** What HTTP+SSE and stdio have in common: one stream brings all messages, and the session ends with it. */
 import { inBackground } from '../../lib/background.ts';
-import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { ServerRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { CallerHeaders, TransportListener } from './transport.ts';
 
 export abstract class SingleStream {
@@ -38,15 +37,6 @@ export abstract class SingleStream {
   async openStandaloneStream(): Promise<boolean> {
     this.listener.standaloneOpened();
     return true;
-  }
-
-  adopt(): void {}
-
-  join(): void {}
-
-  resume(id: UpstreamRequestId): void {
-    const problem = 'the session ended with its stream';
-    this.listener.lost(id, new UpstreamFailure('session_gone', problem, { mayHaveActed: true }));
   }
 
   resumable(): null {

@@ -28,7 +28,6 @@ import { StandaloneStream, type StandaloneContext } from './standalone-stream.ts
 import type {
   CallerHeaders,
   OutgoingRequest,
-  SessionPoint,
   StreamPoint,
   Transport,
   TransportListener,
@@ -100,8 +99,9 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     return this.#standalone.isDue;
   }
 
-  adopt(id: SessionId | null): void {
+  adopt(id: SessionId | null, revision: LegacyRevision): void {
     this.#sessionId = id;
+    this.#revision = revision;
     this.#isAdopted = true;
   }
 
@@ -154,11 +154,6 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
 
   openStandaloneStream(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean> {
     return this.#standalone.open(headers, wait);
-  }
-
-  join({ sessionId, revision }: SessionPoint): void {
-    this.#sessionId = sessionId;
-    this.#revision = revision;
   }
 
   resume(id: UpstreamRequestId, lastEventId: string, headers: CallerHeaders): void {

@@ -87,10 +87,10 @@ export interface Transport {
   /** Sets the revision that `initialize` agreed on. It is sent with each later message. */
   useRevision(revision: LegacyRevision): void;
   /**
-   * Takes over a session that another transport opened. Sends nothing.
+   * Takes over a session that another transport opened. Sends nothing. Absent where a session ends with its transport.
    * @param id `null` for a server that gives no session ids, as far as it is known
    */
-  adopt(id: SessionId | null): void;
+  adopt?(id: SessionId | null, revision: LegacyRevision): void;
   /** Sends a request. The listener is told what becomes of it, never before this returns. */
   request(request: OutgoingRequest, headers: CallerHeaders): void;
   /** Sends a notification. Resolves when the server has taken it. Throws UpstreamFailure. */
@@ -107,13 +107,11 @@ export interface Transport {
   ): Promise<void>;
   /** From here on, streams that break are resumed with these credentials. Absent where no stream is resumed. */
   useHeaders?(headers: CallerHeaders): void;
-  /** Takes up a session that another connection had. */
-  join(point: SessionPoint): void;
   /**
    * Resumes the stream of a request that another connection had, after this event. The listener is told what becomes
-   * of it.
+   * of it. Absent where no session is taken over.
    */
-  resume(id: UpstreamRequestId, lastEventId: string, headers: CallerHeaders): void;
+  resume?(id: UpstreamRequestId, lastEventId: string, headers: CallerHeaders): void;
   /** Returns where the stream of a request is, for another replica; `null` if none could use the session. */
   resumable(id: UpstreamRequestId): StreamPoint | null;
   /**

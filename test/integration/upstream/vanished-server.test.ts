@@ -42,7 +42,7 @@ async function vanished() {
       deferredHeaders,
       random: () => 0,
     });
-    transport.join(SESSION);
+    transport.adopt(SESSION.sessionId, SESSION.revision);
     return transport;
   };
   const hole = await blackHole();

@@ -121,7 +121,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
     }
     const { task } = point;
     const former = { id: upstreamId, openQuestions: open };
-    session.join(point);
+    session.questions.mayRun(point.beside ?? []);
     inBackground(session.forget(upstreamId));
     const call = new TaskCall(options, true, (listener) => ({
       stage: { name: 'following', task },
