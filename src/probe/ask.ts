@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { asUpstreamFailure } from '../model/upstream-failure.ts';
 import { HttpClient, type HttpClientOptions } from '../upstream/http/client.ts';
-import type { HttpRequest, ResponseHead } from '../upstream/http/http-request.ts';
+import { postOf, type HttpRequest, type ResponseHead } from '../upstream/http/http-request.ts';
 import { MessageReader } from '../upstream/http/readers.ts';
 
 export interface ProbeRequest {
@@ -50,7 +50,7 @@ export async function ask(
   { http, deadline, requestTimeoutMs }: ProbeTarget,
   { id, method, params, headers }: ProbeRequest,
 ): Promise<ProbeResponse> {
-  const request = postOf(headers, { id, method, params });
+  const request = postOf({ id, method, params }, headers);
   try {
     const { head, messages, eventIds } = await deadline.within(requestTimeoutMs, (signal) => {
       return readUntil(http, request, isReplyTo(id), LINGER_MS, signal).done;
@@ -63,19 +63,6 @@ export async function ask(
     if (httpStatus === undefined) throw error;
     return { status: httpStatus, mediaType: '', sessionId: null, eventIds: [], reply: null };
   }
-}
-
-/** Builds the POST of a message. */
-export function postOf(headers: Readonly<Record<string, string>>, message: JsonObject) {
-  return {
-    method: 'POST',
-    headers: {
-      ...headers,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
-  } as const;
 }
 
 /**

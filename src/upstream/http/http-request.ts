@@ -1,5 +1,6 @@
 /** A request to the server, and how the response to it begins. */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { JsonObject } from '../../protocol/json.ts';
 
 /** A request, and how patiently it is sent. */
 export interface HttpRequest {
@@ -24,6 +25,19 @@ export interface HttpRequest {
    * as the status of a proxy that waits no longer, says nothing of the server.
    */
   readonly heldAfterMs?: number;
+}
+
+/** Writes a message as a POST that takes its response in each form. @param accept otherwise */
+export function postOf<Headers extends Readonly<Record<string, string>>>(
+  message: JsonObject,
+  headers: Headers,
+  accept = 'application/json, text/event-stream',
+) {
+  return {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json', accept },
+    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+  } as const;
 }
 
 export interface ResponseHead {

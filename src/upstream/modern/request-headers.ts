@@ -7,6 +7,7 @@ import {
   type JsonValue,
 } from '../../protocol/json.ts';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
+import { postOf } from '../http/http-request.ts';
 import {
   annotatedParameters,
   type AnnotatedParameter,
@@ -37,18 +38,15 @@ export function modernPost(
   headers: Readonly<Record<string, string>>,
 ) {
   const name = params[NAMED.get(method) ?? ''];
-  return {
-    method: 'POST',
-    headers: {
+  return postOf(
+    { id, method, params },
+    {
       ...headers,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
       'mcp-protocol-version': MODERN_REVISION,
       'mcp-method': method,
       ...(typeof name === 'string' && { 'mcp-name': encodeHeaderValue(name) }),
     },
-    body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
-  } as const;
+  );
 }
 
 /** Values that a header holds as they are: visible ASCII, with spaces and tabs within. */

@@ -1,6 +1,6 @@
 /** What the two halves of a session share: `session.ts` extends it to send, `incoming.ts` receives. */
 import { TRAITS } from '../transport/traits.ts';
-import type { Clock, Timer } from '../../lib/clock.ts';
+import type { Clock, Closed, Timer } from '../../lib/clock.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
@@ -293,13 +293,35 @@ export class SessionState implements CallHost {
     return failure;
   }
 
+  /**
+   * Sends a request that cannot lead to questions, and waits for its reply.
+   * @param signal aborts when the reply is no longer wanted
+   * @throws UpstreamFailure if there is no reply within `requestTimeoutMs`
+   * @throws ClientLeft if the signal aborts first
+   */
+  async request(
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+    signal?: Closed,
+  ): Promise<JsonRpcReply> {
+    this.assertAlive();
+    // No tool replies to a ping, so its error is about the session.
+    const mayBeGone = this.mayBeGone || method === 'ping';
+    const id = this.issueId();
+    if (method === 'initialize') this.initializeId = id;
+    const outcome = await this.requests.send({ id, method, params }, headers, signal);
+    if (outcome instanceof UpstreamFailure) throw this.noted(outcome);
+    if ('error' in outcome && mayBeGone && isSessionError(outcome.error)) {
+      throw this.noted(sessionUnknown());
+    }
+    this.wasKnown ||= method !== 'initialize';
+    return outcome;
+  }
+
   /** Asks the server whether it still knows the session. @returns false if the session is over */
   async confirm(): Promise<boolean> {
-    if (this.#failure !== null) return false;
-    const ping = { id: this.issueId(), method: 'ping', params: {} };
-    const outcome = await this.requests.send(ping, this.#headers);
-    if (outcome instanceof UpstreamFailure) this.noted(outcome);
-    else if ('error' in outcome && isSessionError(outcome.error)) this.noted(sessionUnknown());
+    await this.request('ping', {}, this.#headers).catch(() => {});
     return this.#failure === null;
   }
 

@@ -3,12 +3,11 @@
  * the server sends.
  */
 import { TRAITS } from '../transport/traits.ts';
-import type { Clock, Closed } from '../../lib/clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import { legacyCapabilities } from '../../protocol/translate/client-profile.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
-import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
@@ -25,13 +24,7 @@ import { KeepAlive, MAX_PINGS } from './keep-alive.ts';
 import { ServerDescription, type ResumedSession, type Describe } from './server-description.ts';
 import { ServerLogLevel } from './server-log-level.ts';
 import type { SessionCall } from './session-call.ts';
-import { isSessionError } from '../http/error-response.ts';
-import {
-  SessionState,
-  sessionUnknown,
-  type Connect,
-  type SessionStateOptions,
-} from './session-state.ts';
+import { SessionState, type Connect, type SessionStateOptions } from './session-state.ts';
 
 export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   readonly clientInfo: JsonObject;
@@ -145,32 +138,6 @@ export class Session extends SessionState {
   /** True if the text contains the id of the session, which must not reach a client. */
   reveals(text: string): boolean {
     return this.transport.reveals(text);
-  }
-
-  /**
-   * Sends a request that cannot lead to questions, and waits for its reply.
-   * @param signal aborts when the reply is no longer wanted
-   * @throws UpstreamFailure if there is no reply within `requestTimeoutMs`
-   * @throws ClientLeft if the signal aborts first
-   */
-  async request(
-    method: string,
-    params: JsonObject,
-    headers: CallerHeaders,
-    signal?: Closed,
-  ): Promise<JsonRpcReply> {
-    this.assertAlive();
-    // No tool replies to a ping, so its error is about the session.
-    const mayBeGone = this.mayBeGone || method === 'ping';
-    const id = this.issueId();
-    if (method === 'initialize') this.initializeId = id;
-    const outcome = await this.requests.send({ id, method, params }, headers, signal);
-    if (outcome instanceof UpstreamFailure) throw this.noted(outcome);
-    if ('error' in outcome && mayBeGone && isSessionError(outcome.error)) {
-      throw this.noted(sessionUnknown());
-    }
-    this.wasKnown ||= method !== 'initialize';
-    return outcome;
   }
 
   /**

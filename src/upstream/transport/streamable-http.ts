@@ -19,7 +19,12 @@ import type { DeferredHeaders } from '../quirks/deferred-headers.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
-import type { BodyForm, HttpRequest, ResponseHead } from '../http/http-request.ts';
+import {
+  postOf,
+  type BodyForm,
+  type HttpRequest,
+  type ResponseHead,
+} from '../http/http-request.ts';
 import { LateReplies } from './late-replies.ts';
 import { formOf, replyIn, takenWithoutStream } from './post-response.ts';
 import { ResumableStream, type StreamOwner } from './resumable-stream.ts';
@@ -33,7 +38,6 @@ import type {
   TransportListener,
 } from './transport.ts';
 
-const ACCEPT_BOTH = 'application/json, text/event-stream';
 const DELETE_TIMEOUT_MS = 2_000;
 /** How long the messages that are on their way at the end of a session keep it, in ms. */
 const LAST_MESSAGES_MS = 1_000;
@@ -121,14 +125,15 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     const repeatable = method === 'initialize';
     if (repeatable) this.#initializeId = id;
     // The head of the response may come with the result: the sender of the request limits the time.
-    const message: JsonObject = { jsonrpc: '2.0', id, method, params };
-    const request = this.#post(message, headers, { headersTimeoutMs: 0, repeatable });
+    const request = this.#post({ id, method, params }, headers, {
+      headersTimeoutMs: 0,
+      repeatable,
+    });
     stream.useExchange(this.http.send(request, stream));
   }
 
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
-    const message: JsonObject = { jsonrpc: '2.0', method, params };
-    return this.#onItsWay(this.http.sendForStatus(this.#post(message, headers)));
+    return this.#onItsWay(this.http.sendForStatus(this.#post({ method, params }, headers)));
   }
 
   async respond(
@@ -137,7 +142,7 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     headers: CallerHeaders,
     call: UpstreamRequestId | null,
   ): Promise<void> {
-    const message = { jsonrpc: '2.0', id, ...reply } as JsonObject;
+    const message = { id, ...reply } as JsonObject;
     // The reply to the call can come before the response to this POST.
     if (call !== null) this.#streams.get(call)?.answering();
     await this.#onItsWay(this.http.sendForStatus(this.#post(message, headers)));
@@ -338,17 +343,8 @@ export class StreamableHttpTransport implements Transport, StandaloneContext, St
     caller: CallerHeaders,
     limits?: Pick<HttpRequest, 'headersTimeoutMs' | 'repeatable'>,
   ): HttpRequest {
-    const headers = this.headersFor(caller);
-    headers['content-type'] = 'application/json';
-    headers['accept'] = ACCEPT_BOTH;
-    const body = JSON.stringify(message);
-    return {
-      method: 'POST',
-      headers,
-      body,
-      inSession: this.hasSession || this.#isAdopted,
-      ...limits,
-    };
+    const post = postOf(message, this.headersFor(caller));
+    return { ...post, inSession: this.hasSession || this.#isAdopted, ...limits };
   }
 
   #takeSessionId({ headers }: ResponseHead): void {

@@ -19,7 +19,7 @@ import { upstreamJson } from '../../http/bodies.ts';
 import { LARGE_EVENT, type ServerSentEvent } from '../../http/event-stream.ts';
 import { replyTooLarge, tooLarge } from '../../size-limits.ts';
 import type { HttpExchange, ResponseReader } from '../../http/http-exchange.ts';
-import type { BodyForm, ResponseHead } from '../../http/http-request.ts';
+import { postOf, type BodyForm, type ResponseHead } from '../../http/http-request.ts';
 import { StatusReader } from '../../http/readers.ts';
 import { SingleStream } from '../single-stream.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
@@ -171,17 +171,11 @@ export class HttpSseTransport extends SingleStream implements Transport, Respons
     const reader = new StatusReader(() => {
       if (request !== undefined) this.listener.sent(request);
     });
+    const revision = this.#revision !== null && { 'mcp-protocol-version': this.#revision };
     const post = this.#http.send(
       {
-        method: 'POST',
+        ...postOf(message, { ...headers, ...revision }, 'application/json'),
         url: this.#endpoint,
-        headers: {
-          ...headers,
-          'content-type': 'application/json',
-          accept: 'application/json',
-          ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
-        },
-        body: JSON.stringify(message),
         ...(request === undefined ? { timeoutMs: POST_TIMEOUT_MS } : { headersTimeoutMs: 0 }),
         inSession: true,
       },
