@@ -18,7 +18,6 @@ import type {
   SessionCallOptions,
 } from './call-exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
-import { ANSWER_WAIT_MS, STOPPED_CALL_MS } from './questions/held-questions.ts';
 import { unasked } from './questions/routing.ts';
 import type { SessionRequests } from './requests.ts';
 import { ResumedStream } from './resumed-stream.ts';
@@ -64,6 +63,19 @@ type QuestionState = 'open' | 'waiting' | 'closed' | 'passed on';
 
 const isOpen = (state: QuestionState | undefined) => state === 'open' || state === 'waiting';
 
+/**
+ * How long servers wait for an answer, in ms: the default of the SDKs. Some tell nobody that they have given a question up, and
+ * one that was long on its way comes when its call is about to end, or has ended.
+ */
+export const ANSWER_WAIT_MS = 60_000;
+/**
+ * How long a call can still ask after the server was told to stop it, or has given up to wait for an answer, in ms. A receiver
+ * of `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript SDK run on unless
+ * they look at their signal, and nothing reports their end. The time is a trade: meanwhile the questions of other calls are
+ * declined, and who cancels a call often makes another. So it is shorter where the tool has ended in this session before, and
+ * never asked.
+ */
+export const STOPPED_CALL_MS = 15_000;
 /** Once a call is cancelled, a server that asks more than this gets no reply to the rest. */
 const MAX_QUESTIONS = 10_000;
 const MAX_ID_CHARACTERS = 1_024;
@@ -303,7 +315,7 @@ export class SessionCall implements RequestExchange {
     this.listener.asked(id, method, params);
   }
 
-  /** Another call asks its client this question. */
+  /** Another call asks its client this question in its place, and this one must not answer it any more. */
   passOn(id: ServerRequestId): void {
     const wasOpen = this.#isOpen(id);
     this.#become(id, 'passed on');

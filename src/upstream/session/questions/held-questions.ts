@@ -7,14 +7,13 @@ import { inBackground } from '../../../lib/background.ts';
 import type { Entries } from '../../../lib/containers.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
+import type { SessionCall } from '../session-call.ts';
 import type { ServerRequest } from './routing.ts';
 
-export interface HeldQuestionsOptions<Call> {
+export interface HeldQuestionsOptions {
   readonly clock: Clock;
-  /** Whether a call can ask now. One that waits for an answer does not. */
-  readonly canAsk: (call: Call) => boolean;
   /** The calls that run. */
-  readonly running: Entries<UpstreamRequestId, Call>;
+  readonly running: Entries<UpstreamRequestId, SessionCall>;
   /** Returns the calls that ended without a reply, and can still ask. */
   readonly unfinished: () => readonly UpstreamRequestId[];
   /** Whether all calls of the session are known here. While another process may have some, a question can be one of those. */
@@ -25,7 +24,7 @@ export interface HeldQuestionsOptions<Call> {
    */
   readonly confirm: () => Promise<unknown> | null;
   /** Passes a question on to the call that asked it. */
-  readonly ask: (call: Call, question: ServerRequest) => void;
+  readonly ask: (call: SessionCall, question: ServerRequest) => void;
   /**
    * Declines a question at the server.
    * @param mayHaveAsked the calls that can have asked it, and still run
@@ -33,24 +32,11 @@ export interface HeldQuestionsOptions<Call> {
    */
   readonly decline: (
     question: ServerRequest,
-    mayHaveAsked: readonly Call[],
+    mayHaveAsked: readonly SessionCall[],
     unfinished: readonly UpstreamRequestId[],
   ) => void;
 }
 
-/**
- * How long servers wait for an answer, in ms: the default of the SDKs. Some tell nobody that they have given a question up, and
- * one that was long on its way comes when its call is about to end, or has ended.
- */
-export const ANSWER_WAIT_MS = 60_000;
-/**
- * How long a call can still ask after the server was told to stop it, or has given up to wait for an answer, in ms. A receiver
- * of `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript SDK run on unless
- * they look at their signal, and nothing reports their end. The time is a trade: meanwhile the questions of other calls are
- * declined, and who cancels a call often makes another. So it is shorter where the tool has ended in this session before, and
- * never asked.
- */
-export const STOPPED_CALL_MS = 15_000;
 /** How long a question is held, in ms. The tool has to hear that nobody could be asked, and not run into that timeout. */
 export const HOLD_MS = 30_000;
 const MAX_QUESTIONS = 64;
@@ -66,12 +52,12 @@ interface HeldQuestion {
   isConfirmed: boolean;
 }
 
-export class HeldQuestions<Call> {
-  readonly #options: HeldQuestionsOptions<Call>;
+export class HeldQuestions {
+  readonly #options: HeldQuestionsOptions;
   #held: readonly HeldQuestion[] = [];
   #bytes = 0;
 
-  constructor(options: HeldQuestionsOptions<Call>) {
+  constructor(options: HeldQuestionsOptions) {
     this.#options = options;
   }
 
@@ -86,8 +72,8 @@ export class HeldQuestions<Call> {
 
   /** Takes a question that came just now. */
   receive(question: ServerRequest): void {
-    const { clock, running, unfinished, canAsk } = this.#options;
-    const working = [...running].filter(([, call]) => canAsk(call)).map(([id]) => id);
+    const { clock, running, unfinished } = this.#options;
+    const working = [...running].filter(([, { canAsk }]) => canAsk).map(([id]) => id);
     const asking = working.length > 0 ? working : running.keys();
     const candidates = new Set([...asking, ...unfinished()]);
     const confirming = this.#options.confirm();
@@ -144,7 +130,7 @@ export class HeldQuestions<Call> {
     for (const held of this.#held) this.#remove(held);
   }
 
-  #running(candidates: ReadonlySet<UpstreamRequestId>): Call[] {
+  #running(candidates: ReadonlySet<UpstreamRequestId>): SessionCall[] {
     const { running } = this.#options;
     return [...running].filter(([id]) => candidates.has(id)).map(([, call]) => call);
   }

@@ -19,9 +19,9 @@ import type {
 } from '../../discovery/broadcast-detector.ts';
 import { TRAITS } from '../../transport/traits.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { ANSWER_WAIT_MS, HeldQuestions, STOPPED_CALL_MS } from './held-questions.ts';
+import { HeldQuestions } from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked, type ServerRequest } from './routing.ts';
-import type { SessionCall } from '../session-call.ts';
+import { ANSWER_WAIT_MS, STOPPED_CALL_MS, type SessionCall } from '../session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
 
 /** What questions need of their session. */
@@ -47,8 +47,8 @@ const MIN_ENDED = 256;
 const TURN_MS = 2_000;
 
 interface UncorrelatedQuestions {
-  readonly held: HeldQuestions<SessionCall>;
-  readonly roots: SharedRoots<SessionCall>;
+  readonly held: HeldQuestions;
+  readonly roots: SharedRoots;
 }
 
 export class SessionQuestions {
@@ -291,7 +291,6 @@ export class SessionQuestions {
       held: new HeldQuestions({
         clock,
         running: calls,
-        canAsk: (call) => call.canAsk,
         unfinished: () => this.#unfinished.ids(),
         knowsAllCalls: () => this.knowsAllCalls(),
         confirm: () => this.confirm(),

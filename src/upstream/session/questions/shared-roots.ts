@@ -7,17 +7,7 @@ import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { Entries } from '../../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
-
-/** A call that can ask its client. */
-export interface RootsCarrier {
-  readonly isCancelled: boolean;
-  readonly hasOpenQuestions: boolean;
-  ask(id: ServerRequestId, method: string, params: JsonObject): void;
-  /** Another call asks in its place. The call must not answer the question any more. */
-  passOn(id: ServerRequestId): void;
-  /** Nobody waits for the answer any more. */
-  withdraw(id: ServerRequestId): void;
-}
+import type { SessionCall } from '../session-call.ts';
 
 /** The most requests of a server that wait for one answer. */
 const MAX_WAITING = 256;
@@ -27,20 +17,22 @@ const MAX_WAITING = 256;
  */
 const PATIENCE_MS = 2_000;
 
-export class SharedRoots<Call extends RootsCarrier> {
-  readonly #running: Entries<UpstreamRequestId, Call>;
+export class SharedRoots {
+  readonly #running: Entries<UpstreamRequestId, SessionCall>;
   readonly #clock: Clock;
   /** The requests of the server that wait for the answer. */
   readonly #waiting = new Set<ServerRequestId>();
   /** The calls that ask their clients, and the request of the server under which each of them asks. The first answer counts. */
-  readonly #asking = new Map<Call, ServerRequestId>();
+  readonly #asking = new Map<SessionCall, ServerRequestId>();
   /** The call whose answer is on its way to the server, and whether the server takes it. */
-  #answering: { readonly call: Call; readonly isTaken: PromiseWithResolvers<boolean> } | null =
-    null;
+  #answering: {
+    readonly call: SessionCall;
+    readonly isTaken: PromiseWithResolvers<boolean>;
+  } | null = null;
   #params: JsonObject = {};
   #patience: Timer | null = null;
 
-  constructor(running: Entries<UpstreamRequestId, Call>, clock: Clock) {
+  constructor(running: Entries<UpstreamRequestId, SessionCall>, clock: Clock) {
     this.#running = running;
     this.#clock = clock;
   }
@@ -68,7 +60,7 @@ export class SharedRoots<Call extends RootsCarrier> {
    * was not one of these. While the answer of another call is on its way, resolves to whether the server has taken that one.
    */
   answeredBy(
-    call: Call,
+    call: SessionCall,
     id: ServerRequestId,
   ): readonly ServerRequestId[] | Promise<boolean> | null {
     if (this.#asking.get(call) !== id) return null;
@@ -80,7 +72,7 @@ export class SharedRoots<Call extends RootsCarrier> {
   }
 
   /** The answer of a call did not reach the server. */
-  notTaken(call: Call): void {
+  notTaken(call: SessionCall): void {
     if (this.#answering?.call === call) this.#answered(false);
   }
 
@@ -88,7 +80,7 @@ export class SharedRoots<Call extends RootsCarrier> {
    * The answer of a call has reached the server.
    * @returns requests that came meanwhile, and wait for the same reply
    */
-  close(call: Call, answered: readonly ServerRequestId[]): ServerRequestId[] {
+  close(call: SessionCall, answered: readonly ServerRequestId[]): ServerRequestId[] {
     // The answer of another one came first.
     if (this.#answering?.call !== call) return [];
     const later = [...this.#waiting].filter((id) => !answered.includes(id));
@@ -99,7 +91,7 @@ export class SharedRoots<Call extends RootsCarrier> {
   }
 
   /** A call is cancelled. Another one asks in its place, if there is one. */
-  cancelled(call: Call): void {
+  cancelled(call: SessionCall): void {
     const askedAs = this.#asking.get(call);
     const [id] = this.#waiting;
     if (askedAs === undefined || id === undefined) return;
@@ -115,7 +107,7 @@ export class SharedRoots<Call extends RootsCarrier> {
    * A call has ended. Another one asks in its place, if there is one.
    * @returns the requests for which nobody asks any more; the call itself replies to the one that it asked
    */
-  ended(call: Call): ServerRequestId[] {
+  ended(call: SessionCall): ServerRequestId[] {
     this.cancelled(call);
     const askedAs = this.#asking.get(call);
     if (askedAs === undefined) return [];
@@ -168,7 +160,7 @@ export class SharedRoots<Call extends RootsCarrier> {
     if (id !== undefined && carrier !== null) this.#ask(carrier, id);
   }
 
-  #ask(carrier: Call, askedAs: ServerRequestId): void {
+  #ask(carrier: SessionCall, askedAs: ServerRequestId): void {
     this.#asking.set(carrier, askedAs);
     this.#patience?.cancel();
     this.#patience = this.#clock.setTimer(PATIENCE_MS, () => {
@@ -178,7 +170,7 @@ export class SharedRoots<Call extends RootsCarrier> {
     carrier.ask(askedAs, 'roots/list', this.#params);
   }
 
-  #canAsk(call: Call): boolean {
+  #canAsk(call: SessionCall): boolean {
     return !call.isCancelled && [...this.#running.values()].includes(call);
   }
 
@@ -186,7 +178,7 @@ export class SharedRoots<Call extends RootsCarrier> {
    * The newest call that does not ask yet, if there is one without an open question: its client is connected, and can be asked at
    * once.
    */
-  #nextCarrier(): Call | null {
+  #nextCarrier(): SessionCall | null {
     const calls = [...this.#running.values()]
       .filter((call) => !call.isCancelled && !this.#asking.has(call))
       .toReversed();
