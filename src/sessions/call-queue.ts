@@ -16,6 +16,8 @@ import { busy, type QueueLimits } from './permits.ts';
 export type StartRule = 'together' | 'queue' | 'auto';
 
 export interface CallQueueOptions extends QueueLimits {
+  /** What its calls wait for, in messages. */
+  readonly session: string;
   /** Returns the rule of this moment. */
   readonly rule: () => StartRule;
   readonly habitOf: (tool: string) => ToolHabit;
@@ -121,14 +123,12 @@ export class CallQueue {
   }
 
   async #wait(isWanted: () => boolean, entering: Entering): Promise<StartedCall> {
-    const { length, waitMs, clock } = this.#options;
+    const { session, length, waitMs, clock } = this.#options;
     if (this.#waiting.size >= length) this.#dropUnwanted();
-    if (this.#waiting.size >= length) {
-      throw busy(`${length} calls wait already for the session of their caller`);
-    }
+    if (this.#waiting.size >= length) throw busy(`${length} calls wait already for ${session}`);
     const started = Promise.withResolvers<StartedCall>();
     const expiry = clock.setTimer(waitMs, () => {
-      this.#drop(waiting, `it waited ${waitMs} ms for other calls of its caller to end`);
+      this.#drop(waiting, `other calls in ${session} did not end within ${waitMs} ms`);
       this.#startNext();
     });
     const waiting: QueuedCall = { ...entering, isWanted, expiry, started };

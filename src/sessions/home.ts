@@ -3,6 +3,7 @@
  * in the next call. A session that the server has forgotten is replaced.
  */
 import type { Timer } from '../lib/clock.ts';
+import { once } from '../lib/once.ts';
 import { UpstreamFailure } from '../model/upstream-failure.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import {
@@ -56,7 +57,7 @@ export class Home {
     this.#sessions = new HomeSessions(options);
     const questions = () => this.#sessions.current?.session.questions;
     this.#queue = new CallQueue({
-      ...{ ...queue, clock },
+      ...{ ...queue, clock, session: 'the session of their caller' },
       rule: () => this.#rule(),
       habitOf: (target) => this.#sessions.current?.habits.get(target) ?? 'unknown',
       certainInMs: (asks) => questions()?.certainInMs(asks) ?? 0,
@@ -216,13 +217,7 @@ export class Home {
         }
         entry.onReplaced.add(onReplaced);
       }
-      let isBack = false;
-      const giveBackOnce = () => {
-        if (isBack) return;
-        isBack = true;
-        giveBack(entry);
-      };
-      return { session: entry.session, giveBack: giveBackOnce };
+      return { session: entry.session, giveBack: once(() => giveBack(entry)) };
     });
   }
 

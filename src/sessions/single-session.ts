@@ -3,12 +3,12 @@
  * callers: only then is it clear which call a message belongs to that has no id of the gateway.
  */
 import { inBackground } from '../lib/background.ts';
-import type { Clock, Timer } from '../lib/clock.ts';
-import type { UpstreamFailure } from '../model/upstream-failure.ts';
+import { Closing, sleep, type Clock, type Timer } from '../lib/clock.ts';
+import { once } from '../lib/once.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
+import { CallQueue } from './call-queue.ts';
 import type { SharedLease } from './lease.ts';
-import { UseCount } from './use-count.ts';
 import { busy, type PermittedSession, type QueueLimits } from './permits.ts';
 
 export interface SingleSessionOptions {
@@ -27,7 +27,9 @@ export interface SessionRequirement {
 
 interface OpenSession extends PermittedSession {
   readonly key: string;
-  readonly uses: UseCount;
+  users: number;
+  /** Runs while nobody uses the session. */
+  expiry: Timer | null;
 }
 
 /** The session, for one call. The next call waits for the end of this lease. */
@@ -37,17 +39,12 @@ export interface SingleSessionLease {
   end(keep: boolean): void;
 }
 
-interface WaitingCall {
-  readonly isWanted: () => boolean;
-  readonly free: PromiseWithResolvers<void>;
-  readonly expiry: Timer;
-}
+const NAME = 'the one session of a server that broadcasts, which is sent one call at a time';
 
 export class SingleSession {
   readonly #options: SingleSessionOptions;
   readonly #clock: Clock;
-  #waiting: WaitingCall[] = [];
-  #taken = false;
+  readonly #calls: CallQueue;
   #current: OpenSession | null = null;
   /** Sessions are opened and replaced one after the other. */
   #changing: Promise<unknown> = Promise.resolve();
@@ -55,6 +52,13 @@ export class SingleSession {
   constructor(options: SingleSessionOptions, clock: Clock) {
     this.#options = options;
     this.#clock = clock;
+    this.#calls = new CallQueue({
+      ...{ ...options.queue, clock, session: NAME },
+      rule: () => 'queue',
+      habitOf: () => 'unknown',
+      certainInMs: () => 0,
+      turn: () => null,
+    });
   }
 
   /**
@@ -68,11 +72,15 @@ export class SingleSession {
     before: () => Promise<void>,
     isWanted: () => boolean,
   ): Promise<SingleSessionLease> {
-    const untilMs = this.#clock.elapsed() + this.#options.queue.waitMs;
-    await this.#waitUntilFree(isWanted);
+    const { waitMs } = this.#options.queue;
+    const untilMs = this.#clock.elapsed() + waitMs;
+    const call = await this.#calls.enter(isWanted, { name: NAME });
     try {
-      await this.#waitFor(before(), untilMs);
-      if (!isWanted()) throw clientLeft();
+      const ended = new Closing();
+      inBackground(before().then(() => ended.abort()));
+      await sleep(this.#clock, untilMs - this.#clock.elapsed(), ended);
+      if (!ended.aborted) throw busy(`other calls of the server did not end within ${waitMs} ms`);
+      if (!isWanted()) throw busy('its client has left');
       const lent = await this.#change(() => this.#sessionFor(wanted));
       const giveBack = this.#use(lent);
       const { session } = lent;
@@ -81,11 +89,11 @@ export class SingleSession {
         end: (keep) => {
           giveBack();
           if (!keep || session.dead) this.#drop(lent);
-          this.#next();
+          call.end();
         },
       };
     } catch (error) {
-      this.#next();
+      call.end();
       throw error;
     }
   }
@@ -104,53 +112,6 @@ export class SingleSession {
     if (this.#current !== null) await this.#end(this.#current);
   }
 
-  #waitUntilFree(isWanted: () => boolean): Promise<void> | void {
-    if (!this.#taken) {
-      this.#taken = true;
-      return;
-    }
-    const { length, waitMs } = this.#options.queue;
-    if (this.#waiting.length >= length) this.#dropUnwanted();
-    if (this.#waiting.length >= length) throw broadcastBusy(`${length} calls wait already`);
-    const free = Promise.withResolvers<void>();
-    const expiry = this.#clock.setTimer(waitMs, () => {
-      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-      free.reject(tooLate(waitMs));
-    });
-    const waiting: WaitingCall = { isWanted, free, expiry };
-    this.#waiting.push(waiting);
-    return free.promise;
-  }
-
-  async #waitFor(ended: Promise<void>, untilMs: number): Promise<void> {
-    const late = Promise.withResolvers<never>();
-    const expiry = this.#clock.setTimer(Math.max(0, untilMs - this.#clock.elapsed()), () =>
-      late.reject(tooLate(this.#options.queue.waitMs)),
-    );
-    await Promise.race([ended, late.promise]).finally(() => expiry.cancel());
-  }
-
-  #next(): void {
-    this.#dropUnwanted();
-    const next = this.#waiting.shift();
-    if (next === undefined) {
-      this.#taken = false;
-      return;
-    }
-    next.expiry.cancel();
-    next.free.resolve();
-  }
-
-  #dropUnwanted(): void {
-    const wanted = this.#waiting.filter(({ isWanted }) => isWanted());
-    const dropped = this.#waiting.filter((waiting) => !wanted.includes(waiting));
-    this.#waiting = wanted;
-    for (const { free, expiry } of dropped) {
-      expiry.cancel();
-      free.reject(clientLeft());
-    }
-  }
-
   #change<Changed>(change: () => Promise<Changed>): Promise<Changed> {
     const changed = this.#changing.then(change);
     this.#changing = changed.catch(() => {});
@@ -165,22 +126,22 @@ export class SingleSession {
 
   async #replace({ key, open }: SessionRequirement): Promise<OpenSession> {
     await this.close();
-    const opened = await open();
-    const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => this.#drop(current));
-    const current: OpenSession = { ...opened, key, uses };
-    this.#current = current;
-    return current;
+    this.#current = { ...(await open()), key, users: 0, expiry: null };
+    return this.#current;
   }
 
   #use(lent: OpenSession): () => void {
     if (lent !== this.#current) return () => {};
-    const { permit, uses } = lent;
-    const end = uses.use();
-    permit.used();
-    return () => {
-      end();
-      if (!uses.inUse && lent === this.#current) permit.idle(() => this.#drop(lent));
-    };
+    lent.users += 1;
+    lent.expiry?.cancel();
+    lent.permit.used();
+    return once(() => {
+      lent.users -= 1;
+      if (lent.users > 0 || lent !== this.#current) return;
+      const drop = () => this.#drop(lent);
+      lent.expiry = this.#clock.setTimer(this.#options.idleTimeoutMs, drop);
+      lent.permit.idle(drop);
+    });
   }
 
   #drop(dropped: OpenSession): void {
@@ -188,21 +149,9 @@ export class SingleSession {
   }
 
   #end(ended: OpenSession): Promise<void> {
-    const { session, permit, uses } = ended;
+    const { session, permit } = ended;
     if (this.#current === ended) this.#current = null;
-    uses.stop();
+    ended.expiry?.cancel();
     return session.close().finally(() => permit.free());
   }
-}
-
-function tooLate(waitMs: number): UpstreamFailure {
-  return broadcastBusy(`the calls before this one did not end within ${waitMs} ms`);
-}
-
-function clientLeft(): UpstreamFailure {
-  return broadcastBusy('the client of the call has left');
-}
-
-function broadcastBusy(problem: string): UpstreamFailure {
-  return busy(`the server broadcasts, so that it is sent one call at a time, and ${problem}`);
 }

@@ -36,7 +36,7 @@ beforeEach(() => {
   began = new Map();
   sendsAtOnce = true;
   queue = new CallQueue({
-    ...{ length: LENGTH, waitMs: WAIT_MS, clock },
+    ...{ length: LENGTH, waitMs: WAIT_MS, clock, session: 'the session' },
     rule: () => rule,
     habitOf: (tool) => habits.get(tool) ?? 'unknown',
     certainInMs: (asks) => (uncertainMs <= (asks ? 15_000 : 5_000) ? uncertainMs : 0),
