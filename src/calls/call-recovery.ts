@@ -14,7 +14,7 @@ import {
   RELAY_STOPPING,
   STOPPING_FOR_RETRY,
 } from '../model/failures.ts';
-import type { Relay, RelayOutcome } from '../model/relay.ts';
+import type { RelayOutcome } from '../model/relay.ts';
 import { traceOf, type CallReply } from '../model/request.ts';
 import { homeBornWith } from '../protocol/ids.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
@@ -58,12 +58,9 @@ const OWNER_MAY_LIVE = 'its owner does not respond, and may still be running';
 
 export class CallRecovery {
   readonly #services: CallServices;
-  readonly #relay: Relay | null;
 
-  /** @param relay `null` if replicas do not reach each other */
-  constructor(services: CallServices, relay: Relay | null) {
+  constructor(services: CallServices) {
     this.#services = services;
-    this.#relay = relay;
   }
 
   /** Serves a retry whose call is here. @returns `null` if it is not */
@@ -168,10 +165,10 @@ export class CallRecovery {
   /** Relays a retry to the replica that should hold its call. @returns `null` if it cannot be reached */
   async #relayTo(owner: PointerOwner, retry: Retry): Promise<RelayOutcome | null> {
     const { pointer, request, waiter } = retry;
-    const { replica } = this.#services;
-    if (this.#relay === null || owner.instance === replica.instance) return null;
+    const { relay, replica } = this.#services;
+    if (relay === null || owner.instance === replica.instance) return null;
     const toRelay = { request, waiter, call: pointer.callId };
-    const relayed = await relayRequest(this.#services, this.#relay, owner, toRelay);
+    const relayed = await relayRequest(this.#services, relay, owner, toRelay);
     if (relayed.type === 'replied') this.#logResumed(retry, 'relay');
     return relayed;
   }

@@ -1,14 +1,14 @@
 /** The entry of calls: admits new ones, opens the pointers of retries, and ends what is left on drain. */
 import { randomBytes } from 'node:crypto';
 import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE, OTHER_VERSION } from '../model/failures.ts';
-import type { Relay, RelayedHandle } from '../model/relay.ts';
+import type { RelayedHandle } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Waiter } from '../model/request.ts';
 import type { LiveCall } from '../ops/live/snapshot.ts';
 import type { Span } from '../ops/tracing.ts';
 import { callId, type CallId } from '../protocol/ids.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
-import type { Pointer, PointerOwner } from '../seal/pointer.ts';
-import { CallsElsewhere } from './elsewhere.ts';
+import type { Pointer } from '../seal/pointer.ts';
+import { serveAtHome } from './elsewhere.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { drainCall, isRetryOfLostCall, outlivesProcess, startCall } from './call/lifecycle.ts';
@@ -27,8 +27,6 @@ export interface CallsOptions extends Omit<CallServices, 'registry' | 'gaps'> {
   readonly capacity: Capacity;
   /** Called for each call that may not begin, since too many run. */
   readonly onFull: () => void;
-  /** `null` if replicas do not reach each other. */
-  readonly relay: Relay | null;
   readonly randomCallId: () => CallId;
   /** Whether this call may be replayed if it is lost. Never rejects. */
   readonly mayReplay: (request: EdgeRequest) => boolean | Promise<boolean>;
@@ -39,11 +37,10 @@ export class Calls {
   readonly #services: CallServices;
   readonly #registry: CallRegistry<CallData>;
   readonly #recovery: CallRecovery;
-  readonly #elsewhere: CallsElsewhere;
 
   /** @param earlier the calls of the route with other settings, which end with those */
   constructor(options: CallsOptions, earlier: Calls | null = null) {
-    const { routeId: route, limits, replica, relay, log } = options;
+    const { routeId: route, limits, replica, log } = options;
     this.#options = options;
     this.#registry =
       earlier === null
@@ -55,8 +52,7 @@ export class Calls {
           })
         : earlier.#registry;
     this.#services = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
-    this.#recovery = new CallRecovery(this.#services, relay);
-    this.#elsewhere = new CallsElsewhere(this.#services, relay);
+    this.#recovery = new CallRecovery(this.#services);
   }
 
   /** Whether new calls are refused. */
@@ -118,21 +114,9 @@ export class Calls {
     const { pool } = this.#services;
     const isOpen = this.#registry.phase === 'open';
     const found = isOpen ? pool.holderOf(sessionOwnerOf(request), true) : null;
-    return found === null
-      ? this.#serveNew(request, waiter)
-      : this.#serveAtHome(found, request, waiter);
-  }
-
-  /** Makes a new call where its caller has its home. */
-  async #serveAtHome(
-    found: Promise<PointerOwner | null>,
-    request: EdgeRequest,
-    waiter: Waiter,
-  ): Promise<CallReply> {
-    return (
-      (await this.#elsewhere.serve(found, request, waiter)) ??
-      (await this.#serveNew(request, waiter))
-    );
+    if (found === null) return this.#serveNew(request, waiter);
+    const elsewhere = serveAtHome(this.#services, found, request, waiter);
+    return elsewhere.then((reply) => reply ?? this.#serveNew(request, waiter));
   }
 
   async #newCallHandle(request: EdgeRequest, waiter: Waiter): Promise<RelayedHandle | null> {

@@ -122,77 +122,47 @@ export async function serveAtHolder(
 }
 
 /**
- * Serves new calls at the replica where their caller has its home, in one hop. A call that may have begun elsewhere is not
+ * Serves a new call at the replica where its caller has its home, in one hop. A call that may have begun elsewhere is not
  * made again.
+ * @param found who has the home, as far as is remembered; `null` for this process
+ * @returns `null` if the call is to be made here
  */
-export class CallsElsewhere {
-  readonly #services: CallServices;
-  readonly #relay: Relay | null;
-
-  /** @param relay `null` if replicas do not reach each other */
-  constructor(services: CallServices, relay: Relay | null) {
-    this.#services = services;
-    this.#relay = relay;
-  }
-
-  /**
-   * Serves a new call where the home is.
-   * @param found who has the home, as far as is remembered; `null` for this process
-   * @returns `null` if the call is to be made here
-   */
-  async serve(
-    found: Promise<PointerOwner | null>,
-    request: EdgeRequest,
-    waiter: Waiter,
-  ): Promise<CallReply | null> {
-    const { clock, pool } = this.#services;
-    let next: typeof found | null = found;
-    return serveAtHolder(clock, waiter, {
-      find: () => {
-        const holder = next ?? pool.holderOf(sessionOwnerOf(request));
-        next = null;
-        return this.#unlessUnavailable(holder);
-      },
-      relay: async (holder) => {
-        const outcome = await this.#relayTo(holder, request, waiter);
-        if (outcome.type === 'replied') return outcome.reply;
-        if (outcome.type === 'left' || waiter.closed.aborted) return failed(CALL_CANCELLED);
-        if (outcome.isConfirmed === true && outcome.type !== 'unknown') {
-          return failed(callLost(false));
-        }
-        return outcome.type === 'released' ? failed(STOPPING) : null;
-      },
-      tooLate: () => failed(HOME_UNREACHABLE),
-      mayWait: true,
-    });
-  }
-
-  async #relayTo(
-    holder: PointerOwner,
-    request: EdgeRequest,
-    waiter: Waiter,
-  ): Promise<RelayOutcome> {
-    if (this.#relay === null) return { type: 'unreachable', problem: 'there is no relay' };
-    const relayed = { request, waiter, call: null };
-    const outcome = await relayRequest(this.#services, this.#relay, holder, relayed);
-    const { log, routeId: route } = this.#services;
-    if (outcome.type === 'replied') {
-      log.event('call.relayed', { route, holder: holder.id, ...traceOf(request) });
-    }
-    return outcome;
-  }
-
-  /** While the store is unreachable, a call without a known home is made here: its caller may miss what the server keeps. */
-  async #unlessUnavailable(
-    found: Promise<PointerOwner | null> | null,
-  ): Promise<PointerOwner | null> {
-    try {
-      return await found;
-    } catch (error) {
-      if (!(error instanceof DirectoryUnavailable)) throw error;
-      const { log, routeId: route } = this.#services;
-      log.event('session.home_unknown', { route, problem: error.message });
-      return null;
-    }
-  }
+export function serveAtHome(
+  services: CallServices,
+  found: Promise<PointerOwner | null>,
+  request: EdgeRequest,
+  waiter: Waiter,
+): Promise<CallReply | null> {
+  const { clock, pool, relay, log, routeId: route } = services;
+  let next: typeof found | null = found;
+  return serveAtHolder(clock, waiter, {
+    find: async () => {
+      const holder = next ?? pool.holderOf(sessionOwnerOf(request));
+      next = null;
+      try {
+        return await holder;
+      } catch (error) {
+        if (!(error instanceof DirectoryUnavailable)) throw error;
+        // While the store is unreachable, a call without a known home is made here: its caller may miss what the server keeps.
+        log.event('session.home_unknown', { route, problem: error.message });
+        return null;
+      }
+    },
+    relay: async (holder) => {
+      if (relay === null) return null;
+      const relayed = { request, waiter, call: null };
+      const outcome = await relayRequest(services, relay, holder, relayed);
+      if (outcome.type === 'replied') {
+        log.event('call.relayed', { route, holder: holder.id, ...traceOf(request) });
+        return outcome.reply;
+      }
+      if (outcome.type === 'left' || waiter.closed.aborted) return failed(CALL_CANCELLED);
+      if (outcome.isConfirmed === true && outcome.type !== 'unknown') {
+        return failed(callLost(false));
+      }
+      return outcome.type === 'released' ? failed(STOPPING) : null;
+    },
+    tooLate: () => failed(HOME_UNREACHABLE),
+    mayWait: true,
+  });
 }

@@ -5,6 +5,7 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { Directory } from '../../model/store.ts';
 import type { HomeOwnership } from '../../model/ownership.ts';
+import type { Relay } from '../../model/relay.ts';
 import type {
   CallReply,
   EdgeRequest,
@@ -46,6 +47,8 @@ export interface CallServices {
   readonly directory: Directory | null;
   /** `null` if no store says which homes are here. */
   readonly ownership: HomeOwnership | null;
+  /** `null` if replicas do not reach each other. */
+  readonly relay: Relay | null;
   readonly limits: CallLimits;
   /** The longest life of a call, or of the task that waits for it, in ms. */
   readonly longestCallMs: number;

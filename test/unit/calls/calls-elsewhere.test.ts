@@ -1,6 +1,6 @@
 /** New calls whose caller has its home at another replica. */
 import { describe, expect, test } from 'vitest';
-import { CallsElsewhere } from '../../../src/calls/elsewhere.ts';
+import { serveAtHome } from '../../../src/calls/elsewhere.ts';
 import type { CallServices } from '../../../src/calls/call/data.ts';
 import { DirectoryUnavailable } from '../../../src/model/store.ts';
 import type { RelayOutcome } from '../../../src/model/relay.ts';
@@ -24,13 +24,13 @@ function serve(outcomes: RelayOutcome[], holders: (PointerOwner | null)[] = []) 
     clock,
     log: { event: () => {} },
     pool: { holderOf: () => Promise.resolve(holders.shift() ?? null) },
+    relay: {
+      relay: async () => outcomes[relayed++] ?? REPLIED,
+      sendClientsBack: () => {},
+    },
   } as unknown as CallServices;
-  const relay = {
-    relay: async () => outcomes[relayed++] ?? REPLIED,
-    sendClientsBack: () => {},
-  };
   const waiter = waiterWithoutNotifications();
-  const reply = new CallsElsewhere(services, relay).serve(Promise.resolve(HOLDER), FIRST, waiter);
+  const reply = serveAtHome(services, Promise.resolve(HOLDER), FIRST, waiter);
   const beganMs = clock.elapsed();
   const waitedMs = () => clock.elapsed() - beganMs;
   return { reply: advanceUntil(clock, reply), relayed: () => relayed, waitedMs };
@@ -90,9 +90,10 @@ test('a call is made here while nobody can say where its home is', async () => {
     routeId: 'mcp',
     clock: new ManualClock(),
     log: { event: (name: string) => events.push(name) },
+    relay: null,
   } as unknown as CallServices;
   const waiter = waiterWithoutNotifications();
   const away = Promise.reject(new DirectoryUnavailable('timeout', 'Redis does not respond'));
-  expect(await new CallsElsewhere(services, null).serve(away, FIRST, waiter)).toBeNull();
+  expect(await serveAtHome(services, away, FIRST, waiter)).toBeNull();
   expect(events).toEqual(['session.home_unknown']);
 });
