@@ -1,13 +1,6 @@
 /** Tasks, as the rest of the gateway and dialects see them: what a task is now, and what can be done with it. */
 import { z } from 'zod';
-import type { JsonObject } from '../protocol/json.ts';
-import {
-  type Failure,
-  type EdgeRequest,
-  type Waiter,
-  jsonObject,
-  jsonRpcError,
-} from './request.ts';
+import { type Failure, jsonObject, jsonRpcError } from './request.ts';
 
 /** What a task is at, with what its client has to know of that (tasks, "Task Status"). */
 export const taskState = z.discriminatedUnion('status', [
@@ -46,28 +39,6 @@ export interface Task {
 export type TaskReply =
   | { readonly type: 'task'; readonly task: Task }
   | { readonly type: 'failed'; readonly failure: Failure };
-
-/** What a request can do with the tasks of a route. Every method works for the tasks of the request's caller only. */
-export interface TaskEngine {
-  /** Returns what the task is now. */
-  get(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply>;
-  /**
-   * Waits until the task asks for input or is over, or until the waiter closes, and returns what it is then.
-   */
-  settled(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply>;
-  /**
-   * Gives answers to questions of the task. Keys that are not open are ignored, and the others stay open. The server
-   * may get the answers later than this resolves. Fails if an answer does not fit its question.
-   */
-  answer(
-    request: EdgeRequest,
-    taskId: string,
-    answers: JsonObject,
-    waiter: Waiter,
-  ): Promise<TaskReply>;
-  /** Cancels the task, unless it is over. */
-  cancel(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply>;
-}
 
 export const TASK_STATUSES = taskState.options.map(({ shape }) => shape.status.value);
 

@@ -8,14 +8,14 @@ import {
   type Failure,
   type Waiter,
 } from '../model/request.ts';
-import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
-import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
+import { isTaskOver, type Task, type TaskReply } from '../model/task.ts';
+import { isJsonObject, type JsonObject } from '../protocol/json.ts';
 import type { Tasks } from './tasks.ts';
 import { detailedTask, getTaskResult } from './wire.ts';
 
 /** Serves `tasks/get`, `tasks/update` or `tasks/cancel`. */
 export async function serveTaskMethod(
-  tasks: TaskEngine,
+  tasks: Tasks,
   request: EdgeRequest,
   waiter: Waiter,
 ): Promise<CallReply> {
@@ -26,26 +26,20 @@ export async function serveTaskMethod(
 
 /** Serves the same methods for a draft, which tells in all of them what the task is now. */
 export async function serveDraftTaskMethod(
-  tasks: TaskEngine,
+  tasks: Tasks,
   request: EdgeRequest,
   waiter: Waiter,
 ): Promise<CallReply> {
   return replyWith(await replyTo(tasks, request, waiter), getTaskResult);
 }
 
-function replyTo(tasks: TaskEngine, request: EdgeRequest, waiter: Waiter): Promise<TaskReply> {
+function replyTo(tasks: Tasks, request: EdgeRequest, waiter: Waiter): Promise<TaskReply> {
   const { method, params, untilSettled } = request;
   const taskId = String(params['taskId']);
-  switch (method) {
-    case 'tasks/update':
-      return tasks.answer(request, taskId, objectMember(params, 'inputResponses') ?? {}, waiter);
-    case 'tasks/cancel':
-      return tasks.cancel(request, taskId, waiter);
-    default:
-      return untilSettled === true
-        ? tasks.settled(request, taskId, waiter)
-        : tasks.get(request, taskId, waiter);
-  }
+  if (method !== 'tasks/get') return tasks.serveWhereItIs(request, taskId, waiter);
+  return untilSettled === true
+    ? tasks.settled(request, taskId, waiter)
+    : tasks.get(request, taskId, waiter);
 }
 
 /** Tells no more than that the request was taken ("Task Update Requests", "Task Cancellation"). */

@@ -8,10 +8,10 @@ import { DirectoryUnavailable } from '../model/store.ts';
 import { TASK_UNREACHABLE, UNKNOWN_TASK } from '../model/failures.ts';
 import type { Relay, RelayedHandle } from '../model/relay.ts';
 import type { Caller, CallReply, EdgeRequest, Waiter, Promotion } from '../model/request.ts';
-import { isTaskOver, TASK_STATUSES, type TaskEngine, type TaskReply } from '../model/task.ts';
+import { isTaskOver, TASK_STATUSES, type TaskReply } from '../model/task.ts';
 import type { Log } from '../ops/log.ts';
 import type { HomeId } from '../protocol/ids.ts';
-import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { objectMember } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import {
   isStorable,
@@ -71,7 +71,8 @@ type TaskLocation =
       readonly holder: PointerOwner;
     };
 
-export class Tasks implements TaskEngine {
+/** Every request about a task works for those of its caller only. */
+export class Tasks {
   readonly #options: TasksOptions;
   readonly #tasks: Map<HomeId, RunningTask>;
   #isStopping = false;
@@ -121,6 +122,7 @@ export class Tasks implements TaskEngine {
     );
   }
 
+  /** Returns what the task is now. */
   async get(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     const place = await this.#find(request, taskId);
     if (place.type === 'failed') return place;
@@ -128,9 +130,10 @@ export class Tasks implements TaskEngine {
     const record = place.type === 'here' ? place.task.record : place.record;
     if (record !== null) return replyOf(taskId, record);
     const get = { ...request, method: 'tasks/get', params: { taskId } };
-    return this.#serveWhereItIs(get, taskId, waiter);
+    return this.serveWhereItIs(get, taskId, waiter);
   }
 
+  /** Waits until the task asks for input or is over, or until the waiter closes, and returns what it is then. */
   async settled(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     for (;;) {
       const reply = await this.get(request, taskId, waiter);
@@ -138,21 +141,6 @@ export class Tasks implements TaskEngine {
       if (waiter.closed.aborted) return reply;
       await this.changed(request, taskId, waiter.closed);
     }
-  }
-
-  answer(
-    request: EdgeRequest,
-    taskId: string,
-    answers: JsonObject,
-    waiter: Waiter,
-  ): Promise<TaskReply> {
-    const params = { taskId, inputResponses: answers };
-    return this.#serveWhereItIs({ ...request, method: 'tasks/update', params }, taskId, waiter);
-  }
-
-  cancel(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
-    const cancel = { ...request, method: 'tasks/cancel', params: { taskId } };
-    return this.#serveWhereItIs(cancel, taskId, waiter);
   }
 
   /** Resolves when the task may have changed, or when `ended` aborts. */
@@ -336,11 +324,12 @@ export class Tasks implements TaskEngine {
   }
 
   /**
-   * Serves a request that changes a task, in one hop. If the replica that has the task has just died, waits until that is
+   * Serves `tasks/update` or `tasks/cancel`, in one hop. Answers to questions that are not open are ignored; the server may get the
+   * others later than this resolves. Fails if an answer does not fit its question. If the replica that has the task has just died, waits until that is
    * certain: then the task is here. A dead one can seem silent: over Redis, or if another program has its port. A request that
    * a silent one carried out changes nothing when it comes again.
    */
-  async #serveWhereItIs(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
+  async serveWhereItIs(request: EdgeRequest, taskId: string, waiter: Waiter): Promise<TaskReply> {
     const { clock, relay, store } = this.#options;
     const untilMs = clock.elapsed() + TAKEOVER_MS;
     for (let isFirst = true; ; isFirst = false) {

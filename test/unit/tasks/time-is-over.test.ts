@@ -8,8 +8,9 @@ import { onDefect } from '../../../src/lib/background.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { DirectoryUnavailable, type Store } from '../../../src/model/store.ts';
 import type { Relay } from '../../../src/model/relay.ts';
-import type { Promotion } from '../../../src/model/request.ts';
+import type { EdgeRequest, Promotion } from '../../../src/model/request.ts';
 import { serverRequestId, type HomeId } from '../../../src/protocol/ids.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { SessionSeal } from '../../../src/seal/session-seal.ts';
 import { TaskStore } from '../../../src/tasks/store.ts';
@@ -237,6 +238,10 @@ test('a task that has ended gives its place to another one', async () => {
   expect(await begin()).toMatchObject({ result: { resultType: 'task' } });
 });
 
+function aboutTask(method: string, taskId: string, more: JsonObject = {}): EdgeRequest {
+  return { ...FIRST, method, params: { taskId, ...more } };
+}
+
 async function taskOf({ pass, serve }: Testbed): Promise<string> {
   const reply = serve();
   await pass(PROMOTION.afterMs ?? 0);
@@ -253,7 +258,7 @@ test('a task that ends while another replica is about to take it over is over th
   const there = replica('there', {
     ...store,
     claim: async (id, ttlMs) => {
-      await tasks.cancel(FIRST, taskId, waiter);
+      await tasks.serveWhereItIs(aboutTask('tasks/cancel', taskId), taskId, waiter);
       await settled();
       return store.claim(id, ttlMs);
     },
@@ -346,7 +351,7 @@ test('a task that ends while it is claimed again keeps no claim', async () => {
     return { type: 'claimed', fencingToken: 2 };
   };
   const again = leaseRestored();
-  await tasks.cancel(FIRST, taskId, waitingClient().waiter);
+  await tasks.serveWhereItIs(aboutTask('tasks/cancel', taskId), taskId, waitingClient().waiter);
   await settled();
   replies.resolve();
   await again;
@@ -373,7 +378,9 @@ test.each(HOLDERS)(
     const there = replica('there', { ...store, ...held });
     there.stop();
     const { waiter } = waitingClient();
-    expect(await there.cancel(FIRST, taskId, waiter)).toMatchObject({ type: 'failed' });
+    expect(
+      await there.serveWhereItIs(aboutTask('tasks/cancel', taskId), taskId, waiter),
+    ).toMatchObject({ type: 'failed' });
     const working = { type: 'task', task: { state: { status: 'working' } } };
     expect(await there.get(FIRST, taskId, waiter)).toMatchObject(working);
     await settled();
@@ -405,7 +412,7 @@ test('a change of a task is kept without the request of its call', async () => {
   await pass(1);
   expect(kept.size).toBe(2);
   const taskId = created.kind === 'result' ? String(created.result['taskId']) : '';
-  await tasks.cancel(FIRST, taskId, waitingClient().waiter);
+  await tasks.serveWhereItIs(aboutTask('tasks/cancel', taskId), taskId, waitingClient().waiter);
   await pass(1);
   expect([...kept.keys()]).toEqual([expect.stringMatching(/:task$/)]);
 });
@@ -438,17 +445,21 @@ test('a request that changes a task of another replica asks the store nothing, o
     },
   );
   const { waiter } = waitingClient();
-  const answered = there.answer(FIRST, taskId, {}, waiter);
+  const answered = there.serveWhereItIs(aboutTask('tasks/update', taskId), taskId, waiter);
   await pass(250);
   expect(await answered).toMatchObject({ type: 'task' });
   expect(asked).toEqual(['read', 'claim']);
-  expect(await there.cancel(FIRST, taskId, waiter)).toMatchObject({
+  expect(
+    await there.serveWhereItIs(aboutTask('tasks/cancel', taskId), taskId, waiter),
+  ).toMatchObject({
     task: { state: { status: 'cancelled' } },
   });
   expect(asked).toEqual(['read', 'claim']);
   // It has ended there, and is known there no more.
   await settled();
-  expect(await there.cancel(FIRST, taskId, waiter)).toMatchObject({ type: 'task' });
+  expect(
+    await there.serveWhereItIs(aboutTask('tasks/cancel', taskId), taskId, waiter),
+  ).toMatchObject({ type: 'task' });
   expect(asked).toEqual(['read', 'claim', 'read']);
 });
 
@@ -464,8 +475,12 @@ test('a defect in a call ends its task with an error, and is reported', async ()
   const defect = new TypeError('a defect');
   testbed.calls.serve = () => Promise.reject(defect);
   const { waiter } = waitingClient();
-  const answers = { 'elicitation-1': { action: 'decline' } };
-  await testbed.tasks.answer(FIRST, taskId, answers, waiter);
+  const inputResponses = { 'elicitation-1': { action: 'decline' } };
+  await testbed.tasks.serveWhereItIs(
+    aboutTask('tasks/update', taskId, { inputResponses }),
+    taskId,
+    waiter,
+  );
   expect(await testbed.tasks.get(FIRST, taskId, waiter)).toMatchObject({
     type: 'task',
     task: { state: { status: 'failed', error: { code: -32603 } } },
