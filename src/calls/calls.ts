@@ -16,6 +16,7 @@ import { type CallData, type CallServices, type Retry, expectedRequest } from '.
 import { logStopped, liveCallOf } from './call/log.ts';
 import { failed } from './call/replies.ts';
 import { leaveIfHomeIsLost } from './call/server.ts';
+import { sendTaskBack } from './call/client.ts';
 import { isBroken, isDetached, isOver, questionRound } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './call/limits.ts';
@@ -203,9 +204,10 @@ export class Calls {
     return true;
   }
 
-  /** Tells the clients of a call that is here to retry, if it only waits for the server. */
+  /** See `sendTaskBack`, for a call that is here. */
   sendBack(request: EdgeRequest, requestState: string): void {
-    this.#callOf(request, requestState)?.dispatch({ type: 'requesterStops' });
+    const call = this.#callOf(request, requestState);
+    if (call !== undefined) sendTaskBack(call);
   }
 
   /**

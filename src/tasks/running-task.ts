@@ -20,7 +20,7 @@ import {
 import type { TaskStore } from './store.ts';
 import { TaskSaver } from './task-saver.ts';
 import { failedBy, nextStep } from './next-step.ts';
-import { endWaiter, stopElsewhere, type TaskCalls } from './task-calls.ts';
+import { stopElsewhere, type TaskCalls } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly home: HomeId;
@@ -54,8 +54,6 @@ export class RunningTask implements WaitingTask {
   #caller: Caller;
   /** Closes the waiter that waits for the call; `null` while none does. */
   #waiting: AbortController | null = null;
-  /** The reply to that waiter. */
-  #served: Promise<unknown> = Promise.resolve();
   /** Whether the call has moved since the task last looked at it. */
   #hasMoved = false;
   /** Whether another replica had the task, which was taken for dead. */
@@ -241,9 +239,7 @@ export class RunningTask implements WaitingTask {
       const waiting = new AbortController();
       this.#waiting = waiting;
       this.#hasMoved = false;
-      const served = calls.serve(this.#requestOf(retry), this.#waiterOf(waiting.signal));
-      this.#served = served;
-      const reply = await served;
+      const reply = await calls.serve(this.#requestOf(retry), this.#waiterOf(waiting.signal));
       if (this.#waiting !== waiting) return null;
       this.#waiting = null;
       if (this.#record.retry === null) return failure;
@@ -339,7 +335,8 @@ export class RunningTask implements WaitingTask {
   }
 
   /**
-   * Leaves the task to the replica that has claimed it. Its waiter would keep the call from ending when that one cancels it.
+   * Leaves the task to the replica that has claimed it. Its waiter would keep the call from ending when that one cancels it, and to
+   * close it would cancel the call if the other one has no waiter there yet: so the call replies to it, when it can.
    * @param end the end that that one has kept, if it has
    */
   #leaveToHolder(end: TaskChange | null = null): void {
@@ -348,8 +345,7 @@ export class RunningTask implements WaitingTask {
     this.#goAway();
     if (retry === null || waiting === null) return;
     if (end?.state.status === 'cancelled') return waiting.abort();
-    const { calls, clock } = this.#options;
-    inBackground(endWaiter(calls, clock, this.#requestOf(retry), this.#served));
+    this.#options.calls.sendBack(this.#requestOf(retry), retry.requestState);
   }
 
   /** The time of the task is over: nothing of it is left. */

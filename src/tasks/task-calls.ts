@@ -15,7 +15,7 @@ export interface TaskCalls {
   serve(request: EdgeRequest, waiter: Waiter): Promise<CallReply>;
   /** Cancels a call that is here. @returns false if it is not, or if its stream is being resumed */
   cancelHere(request: EdgeRequest, requestState: string): boolean;
-  /** Tells the clients of a call that is here to retry, unless it has something to be replied at once. */
+  /** Tells the task that waits for a call that is here to retry, as soon as that is possible: it waits no more. */
   sendBack(request: EdgeRequest, requestState: string): void;
 }
 
@@ -56,27 +56,6 @@ const STOPPING_TASK: WaitingTask = {
   moved: () => {},
   learned: () => {},
 };
-
-/**
- * Ends the waiter of a task that goes on at another replica. Closing it would cancel the call, if the other one has no waiter there
- * yet: so the call replies to it, when it can. Never throws.
- * @param request the retry of the task, which waits
- * @param served the reply to it
- */
-export async function endWaiter(
-  calls: TaskCalls,
-  clock: Clock,
-  request: EdgeRequest & { readonly requestState: string },
-  served: Promise<unknown>,
-): Promise<void> {
-  const over = new AbortController();
-  const end = () => over.abort();
-  served.then(end, end);
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS && !over.signal.aborted; attempt += 1) {
-    calls.sendBack(request, request.requestState);
-    await sleep(clock, RETRY_MS, over.signal);
-  }
-}
 
 /**
  * Has the server cancel the call of a task that is over, when the call is not here: it was left to the server, or to nobody.

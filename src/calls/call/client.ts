@@ -154,3 +154,13 @@ export function offerTask(call: CallData): void {
   call.isTaskDue = task === null && services.promotion(request) !== null;
   if (call.isTaskDue) endHold(call);
 }
+
+/**
+ * Has a task retry that waits no more, since it goes on at another replica or is to stop the call: to close its waiter would cancel the
+ * call. While the call cannot be left, that stays due.
+ */
+export function sendTaskBack(call: CallData): void {
+  const isOver = ({ request: { task } }: WaitingWaiter) => task?.credentialsKey === null;
+  if (call.state.name !== 'running' || !call.waiters.all.some(isOver)) return;
+  call.dispatch({ type: 'requesterStops' });
+}

@@ -16,7 +16,14 @@ import {
 import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
-import { acceptRetry, endHold, offerTask, repeatRetries, replyToWaiters } from './client.ts';
+import {
+  acceptRetry,
+  endHold,
+  offerTask,
+  repeatRetries,
+  replyToWaiters,
+  sendTaskBack,
+} from './client.ts';
 import { CallData, type CallMachine, type CallOrigin, type CallServices } from './data.ts';
 import { workFor } from './defects.ts';
 import { endWork, logMove } from './log.ts';
@@ -172,8 +179,9 @@ function isLeft(state: CallState): boolean {
   return state.name === 'done' && state.end.type === 'left';
 }
 
-/** Offers a task that is due as soon as there is a waiter to be told. While there is no place for it, a timer says when to try again. */
+/** Offers a task that is due as soon as there is a waiter to be told, and sends one back that waits no more. While there is no place for it, a timer says when to try again. */
 function keepTaskOffer(call: CallData, { type }: CallEvent): void {
+  if (call.task !== null) sendTaskBack(call);
   if (!call.isTaskDue) return;
   if (type !== 'holdOver' && call.state.name === 'running') offerTask(call);
   else if (type === 'holdOver' && call.state.name === 'runningDetached') call.isTaskDue = false;

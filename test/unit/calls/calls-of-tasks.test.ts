@@ -173,3 +173,15 @@ test('a client that retries beside the task of its call is told to retry no more
   server.replies();
   expect(await waiting[1]).toMatchObject({ result: { resultType: 'complete' } });
 });
+
+// Rule shared-13.
+test('a task that goes to another replica while its answers are on their way is told to retry once the server has them', async () => {
+  const testbed = await askedCall();
+  const { clock, server, asked, calls } = testbed;
+  const task = { isGone: false };
+  const answered = retryOfTask(testbed, asked, ANSWER, clock.now() + DAY_MS, () => {}, task);
+  task.isGone = true;
+  calls.sendBack(FIRST, requestStateOf(asked));
+  expect(await answered).toMatchObject({ result: { resultType: 'input_required' } });
+  expect(server.did).not.toContain('cancel');
+});
