@@ -52,8 +52,6 @@ type Resumption =
 
 /** How long a retry waits for a stream that an owner which may live may still read, in ms. */
 const STREAM_WAIT_MS = 1_000;
-/** Whether the home of a call was taken over is asked when the call acts again: see `Exchange.isOurs`. */
-const UNHEARD = { claimed: () => {}, lost: () => {} };
 const OWNER_MAY_LIVE = 'its owner does not respond, and may still be running';
 
 export class CallRecovery {
@@ -273,7 +271,8 @@ export class CallRecovery {
     const { pool, ownership } = this.#services;
     const home = this.#sharedHome(pointer);
     if (home !== null) return pool.holderOfHome(sessionOwnerOf(request), home);
-    const claim = await ownership?.claim(homeBornWith(pointer.callId), UNHEARD);
+    // Whether it was taken over is asked when the call acts again: see `Exchange.isOurs`.
+    const claim = await ownership?.claim(homeBornWith(pointer.callId), {});
     return claim?.type === 'elsewhere' ? claim.holder : null;
   }
 

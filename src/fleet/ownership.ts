@@ -179,7 +179,7 @@ export class Ownership implements HomeOwnership {
     const seal = kept !== null && part === 'session' ? () => kept : null;
     this.#owned.set(id, { id, listener, part, fencingToken, term, seal });
     this.#renewal ??= this.#clock.setTimer(RENEW_EVERY_MS, () => this.#renewAll());
-    listener.claimed(id);
+    listener.claimed?.(id);
     // The claim was faster than the first lease of this process.
     if (term === null) inBackground(this.claimAgain());
     return { type: 'here', kept };
@@ -248,12 +248,12 @@ export class Ownership implements HomeOwnership {
     if (claim.type === 'claimed' && claim.fencingToken <= owned.fencingToken) {
       owned.fencingToken = claim.fencingToken;
       owned.term = term;
-      owned.listener.claimed(id);
+      owned.listener.claimed?.(id);
       return true;
     }
     this.letGo(id);
     release();
-    owned.listener.lost(id);
+    owned.listener.lost?.(id);
     return false;
   }
 

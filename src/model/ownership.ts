@@ -8,12 +8,12 @@ export type HomeClaim =
   | { readonly type: 'here'; readonly kept: Uint8Array | null }
   | { readonly type: 'elsewhere'; readonly holder: PointerOwner };
 
-/** Hears what becomes of a home. */
+/** Hears what becomes of a home. Without `lost`, whoever claims it asks `stillHere`. */
 export interface OwnershipListener {
   /** The home is here, or still here. */
-  readonly claimed: (id: HomeId) => void;
+  readonly claimed?: (id: HomeId) => void;
   /** Another process has taken the home over. */
-  readonly lost: (id: HomeId) => void;
+  readonly lost?: (id: HomeId) => void;
 }
 
 export interface HomeOwnership {

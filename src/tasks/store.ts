@@ -3,7 +3,7 @@
  * the replica that has the home goes on with the task.
  */
 import { LruMap } from '../lib/containers.ts';
-import type { HomeOwnership, OwnershipListener } from '../model/ownership.ts';
+import type { HomeOwnership } from '../model/ownership.ts';
 import { DirectoryUnavailable, type Written } from '../model/store.ts';
 import { isTaskOver } from '../model/task.ts';
 import type { HomeId } from '../protocol/ids.ts';
@@ -88,14 +88,14 @@ export class TaskStore {
    * @param onLost called when another one has taken it over
    */
   async claim(home: HomeId, onLost: () => void): Promise<TaskClaim> {
-    const claim = await this.#homes.claim(home, listenerOf(onLost), 'task', 'kept');
+    const claim = await this.#homes.claim(home, { lost: onLost }, 'task', 'kept');
     if (claim.type === 'elsewhere') return claim;
     return { type: 'here', record: await this.#whole(home, this.#open(home, claim.kept)) };
   }
 
   /** Claims a task that is new. */
   async claimNew(home: HomeId, onLost: () => void): Promise<void> {
-    await this.#homes.claim(home, listenerOf(onLost), 'task', 'new');
+    await this.#homes.claim(home, { lost: onLost }, 'task', 'new');
   }
 
   /** Returns who had a task when this replica last claimed it in vain, or `null`. */
@@ -165,8 +165,4 @@ export class TaskStore {
   #placeOf(home: HomeId, part: KeptPart): Place {
     return { audience: this.#audience, key: `${home}:${part}` };
   }
-}
-
-function listenerOf(lost: () => void): OwnershipListener {
-  return { claimed: () => {}, lost };
 }
