@@ -6,16 +6,11 @@ import type { Relay } from './relay.ts';
 
 export interface Replica {
   readonly owner: PointerOwner;
-  readonly directory: (Directory & ReplicaList) | null;
+  readonly directory: Directory | null;
   /** Which homes are here; `null` if no store says that. */
   readonly ownership: HomeOwnership | null;
   /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */
   readonly hasSuccessor: boolean;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
   relayOf(route: string): Relay | null;
-}
-
-interface ReplicaList {
-  /** Returns the replicas whose lease the store has. */
-  replicas(): Promise<PointerOwner[]>;
 }

@@ -104,6 +104,8 @@ export interface Directory extends Store {
   start(waitMs: number): Promise<void>;
   /** Resolves to the age of the replica's lease in ms, since it was last renewed, or to `null` if it has none. */
   renewedAgoMs(instance: string): Promise<number | null>;
+  /** Returns the replicas that have a lease. */
+  replicas(): Promise<PointerOwner[]>;
   /** Ends the lease of another replica, which is known to be dead. */
   endLease(instance: string): Promise<void>;
   /**

@@ -30,12 +30,9 @@ export interface ReplyChannel {
   isBehind?(): boolean;
 }
 
-export interface IncomingRetryOptions {
+export interface IncomingRetriesOptions {
   readonly serveRelayed: ServeRelayed;
   readonly clock: Clock;
-}
-
-export interface IncomingRetriesOptions extends IncomingRetryOptions {
   readonly openResponses: OpenResponses;
 }
 
@@ -86,7 +83,7 @@ export class IncomingRetry {
   readonly from: string;
   readonly #text: string;
   readonly #channel: ReplyChannel;
-  readonly #options: IncomingRetryOptions;
+  readonly #options: IncomingRetriesOptions;
   readonly #waiter: RemoteWaiter;
   readonly #watchdog: Watchdog;
   #confirmation: Confirmation | null = null;
@@ -96,7 +93,11 @@ export class IncomingRetry {
   #isDisconnected = false;
   #pieces = 0;
 
-  constructor({ from, text }: RelayMessage, channel: ReplyChannel, options: IncomingRetryOptions) {
+  constructor(
+    { from, text }: RelayMessage,
+    channel: ReplyChannel,
+    options: IncomingRetriesOptions,
+  ) {
     const { clock } = options;
     this.from = from;
     this.#text = text;

@@ -12,10 +12,9 @@ export interface OwnLeaseOptions {
 
 export class OwnLease {
   readonly #options: OwnLeaseOptions;
-  readonly #listeners: (() => void)[] = [];
   /** When the lease was last renewed for certain, in ms of `Clock.elapsed`. */
   #leasedAtMs: number | null = null;
-  /** Whether the lease was found to be gone, and nobody was told yet that it is there again. */
+  /** Whether the lease was found to be gone, and is not there again. */
   #isGone = false;
   /** When the lease was last there again after it was gone, in ms of `Clock.elapsed`. */
   #restoredAtMs = -Infinity;
@@ -47,29 +46,22 @@ export class OwnLease {
     return this.isKnownNew || (await redis.pttl(this.#options.key)) < 0;
   }
 
-  /** Calls the listener each time that the lease is there again after it was gone. */
-  onRestored(listener: () => void): void {
-    this.#listeners.push(listener);
-  }
-
   /**
    * Renews the lease, or takes one.
-   * @returns what tells the listeners, if it was gone; the caller calls it when it has noted that the store works
+   * @returns whether it is there again after it was gone
    * @throws Error of the Redis client
    */
-  async renew(redis: RedisClient): Promise<() => void> {
+  async renew(redis: RedisClient): Promise<boolean> {
     const { key, write, leaseMs, clock } = this.#options;
     const sentAtMs = clock.elapsed();
     if (!(await this.#extend(redis, sentAtMs))) await redis.set(key, write(), 'PX', leaseMs);
     const isFirst = this.#leasedAtMs === null;
     this.#leasedAtMs = sentAtMs;
     if (isFirst || this.#isGone) this.#terms += 1;
-    if (!this.#isGone) return () => {};
+    if (!this.#isGone) return false;
     this.#isGone = false;
     this.#restoredAtMs = clock.elapsed();
-    return () => {
-      for (const tell of this.#listeners) tell();
-    };
+    return true;
   }
 
   /**

@@ -48,6 +48,7 @@ export class RedisMember {
   protected readonly prefix: string;
   readonly #leaseMs: number;
   readonly #listeners: ((up: boolean) => void)[] = [];
+  readonly #leaseListeners: (() => void)[] = [];
   /** Says what is wrong while the store is unreachable. */
   readonly outage = new Outage();
   readonly #ownLease: OwnLease;
@@ -95,7 +96,7 @@ export class RedisMember {
   }
 
   onLeaseRestored(listener: () => void): void {
-    this.#ownLease.onRestored(listener);
+    this.#leaseListeners.push(listener);
   }
 
   async start(waitMs: number): Promise<void> {
@@ -187,12 +188,12 @@ export class RedisMember {
   async #renewLease(): Promise<void> {
     const sampled = this.#sampleClock();
     try {
-      const tell = await this.run((redis) => this.#ownLease.renew(redis));
+      const isRestored = await this.run((redis) => this.#ownLease.renew(redis));
       await sampled;
       this.#lastError = undefined;
       this.#setUp(!this.#closed);
       this.onWorks();
-      if (!this.#closed) tell();
+      if (isRestored && !this.#closed) for (const tell of this.#leaseListeners) tell();
     } catch (error) {
       this.#onError(error);
     }
