@@ -8,35 +8,6 @@ import { readLease, type LeaseSeal } from './lease-record.ts';
 export const leaseKey = (prefix: string, instance: string) =>
   `${prefix}{${encodeURIComponent(instance)}}:lease`;
 
-/**
- * Finds out how long a lease still lasts, in ms. If the clock of Redis was set back since it was renewed, it would last longer than
- * any lease does, and from here on does not.
- * @returns a negative number if there is none
- * @throws Error of the Redis client
- */
-export async function leaseLeftMs(
-  redis: RedisClient,
-  key: string,
-  leaseMs: number,
-): Promise<number> {
-  const leftMs = await redis.pttl(key);
-  if (leftMs <= leaseMs) return leftMs;
-  await redis.pexpire(key, leaseMs);
-  return leaseMs;
-}
-
-/** Adds what the lease of a replica says of its address. @throws Error of the Redis client */
-export async function locate(
-  redis: RedisClient,
-  prefix: string,
-  owner: PointerOwner,
-  seal: LeaseSeal,
-): Promise<PointerOwner> {
-  const text = await redis.get(leaseKey(prefix, owner.instance));
-  const lease = text === null ? null : readLease(text, seal);
-  return lease?.instance === owner.instance ? { ...owner, ...lease } : owner;
-}
-
 /** How many keys one step looks at, and how many steps there are at each node. */
 const KEYS_A_STEP = 1_000;
 const MAX_STEPS = 100;

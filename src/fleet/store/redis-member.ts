@@ -4,8 +4,8 @@ import type { Clock, Timer } from '../../lib/clock.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import { DirectoryUnavailable } from '../../model/store.ts';
-import { writeLease } from './lease-record.ts';
-import { findLeases, leaseKey, leaseLeftMs, locate } from './leases.ts';
+import { readLease, writeLease } from './lease-record.ts';
+import { findLeases, leaseKey } from './leases.ts';
 import { Outage } from './outage.ts';
 import { OwnLease } from './own-lease.ts';
 import { readClock, type ClockSample } from './fleet-clock.ts';
@@ -118,7 +118,9 @@ export class RedisMember {
 
   async renewedAgoMs(instance: string): Promise<number | null> {
     const key = leaseKey(this.prefix, instance);
-    const leftMs = await this.run((redis) => leaseLeftMs(redis, key, this.#leaseMs));
+    const leftMs = await this.run((redis) => redis.pttl(key));
+    // The clock of Redis was set back since it was renewed: from here on it lasts no longer than any lease does.
+    if (leftMs > this.#leaseMs) await this.run((redis) => redis.pexpire(key, this.#leaseMs));
     if (leftMs >= 0) return Math.max(0, this.#leaseMs - leftMs);
     // Leases expire during an outage, and a failover can lose the newest ones. For the lifetime of a lease after it, a live
     // replica may have no lease because it has not reconnected yet.
@@ -145,8 +147,10 @@ export class RedisMember {
   }
 
   /** Adds the address of a replica, if it has a lease. */
-  protected locate(owner: PointerOwner): Promise<PointerOwner> {
-    return this.run((redis) => locate(redis, this.prefix, owner, this.#options));
+  protected async locate(owner: PointerOwner): Promise<PointerOwner> {
+    const text = await this.run((redis) => redis.get(leaseKey(this.prefix, owner.instance)));
+    const lease = text === null ? null : readLease(text, this.#options);
+    return lease?.instance === owner.instance ? { ...owner, ...lease } : owner;
   }
 
   /** Called each time that the store works. */
