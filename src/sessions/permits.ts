@@ -267,32 +267,20 @@ export interface PermitOptions {
  * @throws UpstreamFailure
  */
 export async function openInPermit(
-  options: PermitOptions,
-  principal: string | null,
-  open: () => Promise<Session>,
-): Promise<PermittedSession> {
-  const { upstream } = options;
-  const hadOneSession = upstream.hasOneSession;
-  try {
-    return await openOnce(options, principal, open);
-  } catch (error) {
-    if (hadOneSession || !upstream.hasOneSession) throw error;
-    return await openOnce(options, principal, open);
-  }
-}
-
-async function openOnce(
   { upstream, permits, onOneSession }: PermitOptions,
   principal: string | null,
   open: () => Promise<Session>,
 ): Promise<PermittedSession> {
-  if (upstream.hasOneSession) await onOneSession();
-  const permit = await permits.take(principal);
-  try {
-    if (upstream.hasOneSession) await onOneSession();
-    return { session: await open(), permit };
-  } catch (error) {
-    permit.free();
-    throw error;
+  for (;;) {
+    const hadOneSession = upstream.hasOneSession;
+    if (hadOneSession) await onOneSession();
+    const permit = await permits.take(principal);
+    try {
+      if (upstream.hasOneSession) await onOneSession();
+      return { session: await open(), permit };
+    } catch (error) {
+      permit.free();
+      if (hadOneSession || !upstream.hasOneSession) throw error;
+    }
   }
 }
