@@ -1,7 +1,7 @@
 /** The one relay listener of a gateway with several workers. */
 import type { Server } from 'node:http';
 import type { ListenAddress } from '../lib/address.ts';
-import { refuseArrival, type Arrival } from '../fleet/relay/direct/handshake.ts';
+import { refuse, type Arrival } from '../fleet/relay/direct/handshake.ts';
 import { createRelayServer } from '../fleet/relay/relay-server.ts';
 import { listenAt } from '../lib/listen.ts';
 
@@ -15,7 +15,7 @@ export class RelayListener {
   /** @param pass passes a connection to the worker that it names. Returns false if there is none. */
   constructor(pass: (arrival: Arrival) => boolean) {
     this.#server = createRelayServer((arrival) => {
-      if (!pass(arrival)) refuseArrival(arrival);
+      if (!pass(arrival)) refuse(arrival.socket);
     });
   }
 

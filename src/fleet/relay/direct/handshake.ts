@@ -127,7 +127,7 @@ export function takeArrivals(server: Server, onArrival: (arrival: Arrival) => vo
     // Nobody else listens while it waits for a worker, and an error without a listener ends the process.
     socket.on('error', () => {});
     const arrival = readArrival(asked, socket, head);
-    if (arrival === null) refuse(socket, '421 Misdirected Request');
+    if (arrival === null) refuse(socket);
     else onArrival(arrival);
   });
 }
@@ -148,7 +148,7 @@ function readArrival(
 export function accept({ hello: sealed, socket, head }: Arrival, local: Local): Agreed | null {
   const requester = readHello(local, sealed);
   if (requester === null) {
-    refuse(socket, '421 Misdirected Request');
+    refuse(socket);
     return null;
   }
   const secret = randomBytes(SECRET_BYTES);
@@ -162,15 +162,12 @@ export function accept({ hello: sealed, socket, head }: Arrival, local: Local): 
   return { socket, peer: requester.from, readKey, writeKey };
 }
 
-/** Refuses a replica that wants to reach a process that is not here. */
-export function refuseArrival({ socket }: Arrival): void {
-  refuse(socket, '421 Misdirected Request');
-}
+const REFUSAL =
+  'HTTP/1.1 421 Misdirected Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n';
 
-function refuse(socket: Duplex, status: string): void {
-  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () =>
-    socket.destroy(),
-  );
+/** Refuses a replica that is none of this deployment, or wants to reach a process that is not here. */
+export function refuse(socket: Duplex): void {
+  socket.end(REFUSAL, () => socket.destroy());
 }
 
 function writeHello({ ring, audience, instance }: Local, to: string, secret: Buffer): string {
