@@ -18,22 +18,26 @@ export const taskState = z.discriminatedUnion('status', [
 ]);
 export type TaskState = z.infer<typeof taskState>;
 
+/** What a client sees of a task, besides its id. */
+export const seenTask = z.strictObject({
+  state: taskState,
+  /** What the server said last of its progress, or of its failure; `null` if it said nothing. */
+  statusMessage: z.string().nullable(),
+  /** In ms since the epoch. */
+  createdAtMs: z.number(),
+  /** In ms since the epoch. */
+  updatedAtMs: z.number(),
+  /** How long the task lives from its creation on, in ms. */
+  ttlMs: z.number(),
+  /** How long its client should wait between two looks at it, in ms. */
+  pollIntervalMs: z.number(),
+});
+
 /** A task, as its client sees it. */
-export interface Task {
+export type Task = Readonly<z.infer<typeof seenTask>> & {
   /** Sealed for its principal, and the same for as long as the task lives. */
   readonly taskId: string;
-  readonly state: TaskState;
-  /** What the server said last of its progress, or of its failure; `null` if it said nothing. */
-  readonly statusMessage: string | null;
-  /** In ms since the epoch. */
-  readonly createdAtMs: number;
-  /** In ms since the epoch. */
-  readonly updatedAtMs: number;
-  /** How long the task lives from its creation on, in ms. */
-  readonly ttlMs: number;
-  /** How long its client should wait between two looks at it, in ms. */
-  readonly pollIntervalMs: number;
-}
+};
 
 /** The reply to a request about a task. The request failed if there is no such task for its caller. */
 export type TaskReply =

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { callFailure } from '../model/failures.ts';
 import { type EdgeRequest, type Failure, jsonObject } from '../model/request.ts';
-import { taskState, type Task, type TaskReply } from '../model/task.ts';
+import { seenTask, type TaskReply } from '../model/task.ts';
 import { parseJson } from '../protocol/json.ts';
 
 /** The request of a call, without what belongs to one HTTP request of its client. */
@@ -11,39 +11,27 @@ export type TaskRequest = Omit<
   'caller' | 'inputResponses' | 'requestState' | 'task' | 'wantsTask' | 'span' | 'hop'
 >;
 
-export interface TaskRecord extends Omit<Task, 'taskId'> {
-  /** How often the task has changed since it was created. */
-  readonly changes: number;
-  /** With what the call is retried; `null` once the task is over. */
-  readonly retry: TaskRetry | null;
-}
-
-interface TaskRetry {
-  /** It does not change, and can be large: in a store it is kept once, apart from the rest. */
-  readonly request: TaskRequest;
-  readonly requestState: string;
-  /** The answers that are on their way to the server; `null` if there are none. */
-  readonly inputResponses: z.infer<typeof jsonObject> | null;
-}
-
-/** A record without the request of its call. */
-export type TaskChange = Omit<TaskRecord, 'retry'> & {
-  readonly retry: Omit<TaskRetry, 'request'> | null;
-};
-
-const storedTask = z.strictObject({
+const storedTask = seenTask.extend({
   v: z.literal(1),
+  /** How often the task has changed since it was created. */
   changes: z.int().min(0),
-  state: taskState,
-  statusMessage: z.string().nullable(),
-  createdAtMs: z.number(),
-  updatedAtMs: z.number(),
-  ttlMs: z.number(),
-  pollIntervalMs: z.number(),
+  /** With what the call is retried; `null` once the task is over. */
   retry: z
-    .strictObject({ requestState: z.string(), inputResponses: jsonObject.nullable() })
+    .strictObject({
+      requestState: z.string(),
+      /** The answers that are on their way to the server; `null` if there are none. */
+      inputResponses: jsonObject.nullable(),
+    })
     .nullable(),
 });
+
+/** A record without the request of its call. */
+export type TaskChange = Readonly<Omit<z.infer<typeof storedTask>, 'v'>>;
+
+export type TaskRecord = Omit<TaskChange, 'retry'> & {
+  /** The request does not change, and can be large: in a store it is kept once, apart from the rest. */
+  readonly retry: (NonNullable<TaskChange['retry']> & { readonly request: TaskRequest }) | null;
+};
 
 const storedRequest = z.strictObject({
   v: z.literal(1),

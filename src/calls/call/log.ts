@@ -1,7 +1,6 @@
 /** What the operator sees of one call: in the log, on the live page, and as a span. No question, no answer and no result is in it. */
 import { traceOf, type Caller, type EdgeRequest } from '../../model/request.ts';
 import { shownName, type LiveCall } from '../../ops/live/snapshot.ts';
-import type { OfRequest } from '../../ops/log.ts';
 import type { Recovery } from '../../ops/request-events.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
@@ -149,13 +148,8 @@ export function logUpstreamFailure(
 }
 
 /** @returns the fields that name the call, and the trace of a request of it, in the log */
-export function idsOf({ services, id, request: newest }: CallData, request = newest): CallIds {
+export function idsOf({ services, id, request: newest }: CallData, request = newest) {
   return { route: services.routeId, call: id, ...traceOf(request) };
-}
-
-interface CallIds extends OfRequest {
-  readonly route: string;
-  readonly call: string;
 }
 
 /** Ends the span if no waiter waits any more. */
