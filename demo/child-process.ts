@@ -22,12 +22,12 @@ export interface Running<Ready> {
   stop(): Promise<void>;
 }
 
-const START_MS = 30_000;
+const START_MS = 60_000;
 const STOP_MS = 5_000;
 
 /**
  * Starts a program; resolves when `read` returns something for a line that it writes.
- * @throws Error with what the program wrote, when it ends before that or takes longer than 30 s
+ * @throws Error with what the program wrote, when it ends before that or takes longer than 60 s
  */
 export async function startProgram<Ready>(
   { name, args, env, onLine }: Program,

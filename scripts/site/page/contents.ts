@@ -13,7 +13,8 @@ export function followContents(): void {
     .filter((heading) => heading !== null);
   let current: HTMLAnchorElement | undefined;
   const mark = () => {
-    const line = window.innerHeight / 4;
+    // Where a heading is after a link led to it.
+    const line = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) + 8;
     const read = headings.findLast((heading) => heading.getBoundingClientRect().top < line);
     const link = links.get(read?.id ?? '');
     if (link === current) return;
