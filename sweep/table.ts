@@ -1,12 +1,21 @@
 /** The page with the results of the sweep. */
 import type { Comparison } from './compare.ts';
+import { LISTS } from './observe.ts';
 import type { PublishedServer } from './server.ts';
 
 export type Result =
   | { readonly server: PublishedServer; readonly comparison: Comparison }
   | { readonly server: PublishedServer; readonly failure: string };
 
-const COLUMNS = ['server', 'language', 'transport', 'lists', 'calls', 'questions', 'remarks'];
+const COLUMNS = [
+  'server',
+  'language',
+  'transport',
+  'tools/prompts/resources/templates',
+  'calls',
+  'questions',
+  'remarks',
+];
 
 /** @returns Markdown, as `docs/servers.md` has it below its introduction */
 export function table(results: readonly Result[]): string {
@@ -48,10 +57,7 @@ function row(result: Result): readonly string[] {
   const { lists, calls, questions } = result.comparison;
   return [
     ...head,
-    lists
-      .filter(({ count }) => count > 0)
-      .map(listCell)
-      .join(', ') || 'none',
+    LISTS.map((name) => listCell(lists.find((list) => list.name === name))).join('/'),
     callsCell(calls),
     questions.same
       ? `${questions.through}${server.rootsAtStart ? ' (without roots)' : ''}`
@@ -60,7 +66,7 @@ function row(result: Result): readonly string[] {
   ];
 }
 
-/** The calls with the same result, and then those with another verdict, which is named once. */
+/** How many calls have the same result, and then the tools of each other verdict, which is named once. */
 function callsCell(calls: Comparison['calls']): string {
   const withVerdict = (wanted: string) =>
     calls.filter(({ verdict }) => verdict === wanted).map(({ tool }) => `\`${tool}\``);
@@ -68,15 +74,16 @@ function callsCell(calls: Comparison['calls']): string {
     tools.length > 0 ? [`${name}: ${tools.join(', ')}`] : [];
   const same = withVerdict('same result');
   return [
-    ...(same.length > 0 ? [same.join(', ')] : []),
+    ...(same.length > 0 ? [String(same.length)] : []),
     ...group('same error', withVerdict('same error')),
     ...group('**different**', withVerdict('different')),
   ].join('; ');
 }
 
-function listCell({ name, count, missing, changed }: Comparison['lists'][number]): string {
-  if (missing.length > 0) return `${name} **${count - missing.length} of ${count}**`;
-  return `${name} ${count}${changed.length > 0 ? ` (${changed.length} reworded)` : ''}`;
+function listCell(list: Comparison['lists'][number] | undefined): string {
+  const { count, missing, changed } = list ?? { count: 0, missing: [], changed: [] };
+  if (missing.length > 0) return `**${count - missing.length} of ${count}**`;
+  return `${count}${changed.length > 0 ? ` (${changed.length} reworded)` : ''}`;
 }
 
 function cell(text: string): string {

@@ -10,7 +10,7 @@ const SERVER: Result['server'] = {
   calls: [],
 };
 
-test('the row of a server names the calls with the same result, and then those with another verdict', () => {
+test('the row of a server counts the calls with the same result, and names those with another verdict', () => {
   const comparison = {
     lists: [{ name: 'tools' as const, count: 3, missing: [], changed: [] }],
     calls: [
@@ -26,6 +26,6 @@ test('the row of a server names the calls with the same result, and then those w
       .split('\n')
       .at(-1),
   ).toBe(
-    '| a-server 1.2.3 | TypeScript | stdio | tools 3 | `echo`, `add`; same error: `offline`; **different**: `broken` | 0 |  |',
+    '| a-server 1.2.3 | TypeScript | stdio | 3/0/0/0 | 2; same error: `offline`; **different**: `broken` | 0 |  |',
   );
 });
