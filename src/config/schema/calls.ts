@@ -19,7 +19,7 @@ export const calls = section({
     'off',
     '1s',
     '1d',
-    'How long a client connection stays open without an outcome. Then the client is told to retry, for load balancers that end long responses: raise their timeout or use tasks first. The retry continues the call. Clients stand that twice in a call at most, and some not at all (docs/clients.md): after that, or while no further call can be parked, the client keeps waiting.',
+    'How long a client connection stays open without an outcome before the client is told to retry, twice in a call at most. For load balancers that end long responses, if neither a longer timeout there nor tasks help; some clients cannot retry so (docs/clients.md).',
   ),
 })
   .prefault({})
@@ -36,7 +36,7 @@ export const parking = section({
   release: choice(
     ['never', 'when-resumable', 'auto'],
     'never',
-    'Whether a parked call releases its memory and connection at once. `when-resumable`: if the server gives its events ids; `mrtr-gateway probe` shows whether any replica can resume the stream. `auto`: if, in addition, this process has seen the server deliver a result at once on a resumed stream. Needs `continuation.reattach`.',
+    '`when-resumable` releases the memory and the connection of a parked call at once if the server gives its events ids. `auto` does so only if this process also saw the server deliver a result on a resumed stream. Needs `continuation.reattach`; `mrtr-gateway probe` shows whether streams can be resumed.',
   ),
 })
   .prefault({})
@@ -45,7 +45,7 @@ export const parking = section({
 export const continuation = section({
   reattach: flag(
     true,
-    'Whether another replica resumes a call whose replica is gone, if the server stores its events or runs the call as a task.',
+    'Whether another replica resumes a call of a replica that is gone, if the server stores its events or runs the call as a task.',
   ),
   replay: section({
     tools: z
@@ -63,9 +63,7 @@ export const continuation = section({
     ),
   })
     .prefault({})
-    .describe(
-      'Replay of lost calls: the tool is called again, and questions that it repeats get the earlier answers.',
-    ),
+    .describe('Replay of lost calls: questions that the tool repeats get the earlier answers.'),
 })
   .prefault({})
   .describe('What happens to a parked call that its replica or its server lost.');
@@ -75,12 +73,12 @@ export const tools = section({
   parameterHeaders: choice(
     ['strip', 'validate'],
     'strip',
-    'What happens to `x-mcp-header` annotations. `strip` removes them, so that clients do not send these headers, which no legacy server reads. `validate` keeps them and compares the headers of every call with its arguments, for proxies that route on them.',
+    '`strip` removes `x-mcp-header` annotations, so that clients do not send headers that no legacy server reads. `validate` keeps them and compares the headers with the arguments, for proxies that route on them.',
   ),
   schemas: choice(
     ['as-is', 'compatible'],
     'as-is',
-    'What happens to input and output schemas that name an older dialect of JSON Schema in `$schema`, at which some clients drop a tool, or all. `compatible` takes the name of draft-06, draft-07 or 2019-09 off where each keyword of the schema means the same in 2020-12, the dialect of a schema without a name. Other schemas stay as they are, and `probe` names their tools. Requests that are passed through, and legacy clients, get them as they are.',
+    '`compatible` takes the `$schema` of draft-06, draft-07 or 2019-09 off schemas that mean the same in 2020-12, for modern clients that drop such tools. `probe` names the tools whose schemas stay as they are; what is passed through stays so, too.',
   ),
 })
   .prefault({})
@@ -99,7 +97,7 @@ export const caching = section({
     '0s',
     '0s',
     '1d',
-    'How long clients can cache lists of tools, prompts and resources. For as long, or until the server reports a change, the gateway serves them from a cache of its own.',
+    'How long clients and the gateway cache lists of tools, prompts and resources, unless the server reports a change.',
   ),
   resourceTtl: duration('0s', '0s', '1d', 'How long clients can cache a resource.'),
   scope: choice(
@@ -128,7 +126,7 @@ export const questions = section({
     .meta({ title: 'map of names to lists of names' })
     .prefault({})
     .describe(
-      "Keys of `inputRequests` by tool, prompt or resource, in the order of its questions. Without one, the server's request id is the key if it is a plain name. `inputResponses` of a first request answer the questions that come later under such keys, if they fit, and never URLs.",
+      'Keys of `inputRequests` by tool, prompt or resource, in the order of its questions. `inputResponses` of a first request answer later questions under such keys, but never URLs.',
     ),
 })
   .prefault({})
@@ -140,13 +138,13 @@ const toolLimits = section({
   maxRunning: countOrOff(
     'off',
     { min: 1, max: 1_000_000 },
-    'The maximum number of calls of the tool whose client waits, in one gateway. Parked calls do not count.',
+    'The maximum number of running calls of the tool in one gateway. Parked calls do not count.',
   ),
 });
 
 export const routeLimits = section({
   rate: rateOrOff(
-    'The maximum rate of requests of all clients together. Retries of calls, task requests, and `server/discover` do not count, and are never refused; a retry for a modern server counts. With `redis`, all replicas count together.',
+    'The maximum rate of requests of all clients, with `redis` over all replicas. Retries of bridged calls, task requests and `server/discover` do not count.',
   ),
   ratePerPrincipal: rateOrOff(
     'The maximum rate of requests of one principal. Anonymous callers count as one principal.',
@@ -168,7 +166,7 @@ export const tasks = section({
   promote: choice(
     POLICIES,
     'slow',
-    'When a tool call becomes a task, for clients that declare the extension `io.modelcontextprotocol/tasks`. `slow`: after `tasks.after`, or when the server runs it as a task. `interactive`: as `slow`, and when the server asks something. `always`: at once.',
+    'When a tool call becomes a task, for clients that declare tasks. `slow`: after `tasks.after`, or when the server runs it as a task. `interactive`: also when the server asks. `always`: at once.',
   ),
   tools: z
     .record(z.string(), z.enum(POLICIES, { error: `one of ${POLICIES.join(', ')}` }), {
@@ -182,7 +180,7 @@ export const tasks = section({
     '1h',
     '1s',
     '30d',
-    'How long a task lives, from its creation on. Its result and its questions can be fetched until then. If the server runs the call as a task with a shorter life, that one counts.',
+    'How long the result and the questions of a task can be fetched after its creation. A shorter life at the server counts.',
   ),
 })
   .prefault({})

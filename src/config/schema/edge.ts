@@ -11,12 +11,12 @@ export const edge = section({
   allowedHosts: list(
     'host names',
     text(/^[a-z0-9.-]{1,253}$/, 'a host name in lower case, without a port', 'host name'),
-    'Additional `Host` names that a gateway on loopback accepts, such as that of the proxy in front of it. On other addresses every name is accepted. If it is set, callers without credentials are not the local user, and get a session for each call.',
+    'Additional `Host` names that a gateway on loopback accepts, such as that of a proxy in front. Callers without credentials are then not the local user, and get a session for each call.',
   ),
   trustedProxies: list(
     'IP addresses and networks',
     checked(isNetwork, 'an IP address or a network such as 10.0.0.0/8', 'IP address or network'),
-    'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped. If it is set, callers without credentials are not the local user, and get a session for each call.',
+    'Proxies that can set `identity.header`, and whose `X-Forwarded-For`, `-Host` and `-Proto` reach the server; those of other peers are dropped. Callers without credentials are then not the local user, and get a session for each call.',
   ),
   legacyClients: choice(
     ['pass-through', 'reject'],

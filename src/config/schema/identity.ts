@@ -5,10 +5,10 @@ import { checked, choice, orNull, scopes, section, text, HEADER_NAME } from './f
 import { clientHeaders } from './header-names.ts';
 
 const SOURCE =
-  'Where the identity of a caller comes from: `none` (credentials only), a `header` that a trusted proxy sets, or a `jwt` (the access token of the caller).';
+  'Where the identity of a caller comes from: credentials only (`none`), a `header` of a trusted proxy, or an access token (`jwt`).';
 
 const credentialHeaders = clientHeaders(
-  'Headers by which callers are told apart, as by `Authorization`, such as `[X-API-Key]`: callers with different values share no session, and no parked call. The gateway does not verify the values. `upstream.forwardHeaders` decides which of them reach the server.',
+  'Headers that tell callers apart, as `Authorization` does, such as `[X-API-Key]`. The gateway does not verify them; `upstream.forwardHeaders` decides which reach the server.',
 );
 
 function httpUrl(expected: string) {
@@ -61,7 +61,7 @@ const jwks = section(
     if (url !== null && file !== null) expect('file', 'no file, since there is url');
   })
   .describe(
-    'The public keys of the issuer. They are read every 10 minutes, and for a token with an unknown key, at most every 10 s. If they cannot be read, those that are known are used for an hour.',
+    'The public keys of the issuer, read every 10 minutes and for tokens with an unknown key. If they cannot be read, the known ones are used for an hour.',
   );
 
 const resourceMetadata = orNull(
@@ -70,13 +70,13 @@ const resourceMetadata = orNull(
       resource: httpUrl(
         'the public URL of the gateway, such as https://mcp.example.com/mcp',
       ).describe(
-        'The public URL of a route, as clients use it. With several routes it ends with the path of one of them; the URLs of the others differ in that path.',
+        'The public URL of a route. With several routes it ends with the path of one of them, and those of the others differ in that path.',
       ),
       scopesSupported: scopes('The scopes that clients ask for.'),
     },
     'a map with at least resource',
   ).describe(
-    "The gateway's own metadata as a protected resource (RFC 9728), at `/.well-known/oauth-protected-resource`. If it is omitted, the server's is passed through.",
+    "The gateway's own metadata (RFC 9728), at `/.well-known/oauth-protected-resource`. Without it, the server's is passed through.",
   ),
 );
 
@@ -85,7 +85,7 @@ const tokens = section({
   mode: choice(
     ['strict', 'optional'],
     'strict',
-    '`strict`: a request without a valid token gets 401. `optional`: callers without a token are anonymous. A token that is not valid gets 401 in both.',
+    '`strict`: a request without a token gets 401. `optional`: it is anonymous. A token that is not valid gets 401 in both.',
   ),
   issuer: httpUrl('the issuer as the tokens name it, such as https://auth.example.com').describe(
     'The authorization server, exactly as its tokens name it in `iss`.',
@@ -119,7 +119,7 @@ export const identity = z
       z.strictObject({
         source: z.literal('header').describe(SOURCE),
         header: text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
-          'The header that contains the principal. The proxy must remove it from client requests. A request without it gets 401, even if it would be passed through, except for `/.well-known/`.',
+          'The header with the principal, which the proxy must remove from client requests. A request without it gets 401, except for `/.well-known/`.',
         ),
         credentialHeaders,
       }),

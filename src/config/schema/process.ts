@@ -15,7 +15,7 @@ import {
 export const workers = countOrAuto(
   1,
   { min: 1, max: 128 },
-  'How many processes serve the clients, to use several cores. `auto` is one for each core that the gateway may use. Limits count over all of them. Changes need a restart.',
+  'How many processes serve the clients, which share the limits. `auto` is one for each core. Changes need a restart.',
 );
 
 export const limits = section({
@@ -33,12 +33,12 @@ export const limits = section({
   maxParkedCalls: count(
     10_000,
     { min: 1, max: 1_000_000 },
-    'The maximum number of parked calls, over all routes, and of tasks. Anonymous callers cannot be told apart: together they have half of it. Calls beyond it do not become tasks.',
+    'The maximum number of parked calls and tasks, over all routes. Anonymous callers together have half of it.',
   ),
   maxParkedCallsPerPrincipal: count(
     100,
     { min: 1, max: 1_000_000 },
-    'The maximum number of parked calls of one principal, and of its tasks.',
+    'The maximum number of parked calls and tasks of one principal.',
   ),
   maxConnections: count(
     20_000,
@@ -48,7 +48,7 @@ export const limits = section({
   maxMemoryPercent: countOrOff(
     80,
     { min: 10, max: 99 },
-    'The memory in use, in percent of the limit of the control group (a container) or of the heap, above which a process accepts no additional calls, and allows fewer as memory use grows. It refuses others with `overloaded`. Retries of calls are served. Of what it allows, a part is for bodies and messages that have not come whole.',
+    'The memory in use, in percent of the limit of the container or the heap, above which a process refuses additional calls with `overloaded`, but serves retries. As memory use grows, it allows fewer.',
   ),
 })
   .prefault({})
@@ -101,7 +101,7 @@ export const seal = section({
       section(
         {
           kid: text(NAME, 'a name (letters, digits, "_" and "-", at most 64)', 'name').describe(
-            'The public name of the key. Everybody can read it in what the key seals.',
+            'The public name of the key.',
           ),
           key: text(
             SEAL_KEY,
@@ -119,12 +119,12 @@ export const seal = section({
     .meta({ title: 'list' })
     .prefault([])
     .describe(
-      'The first key encrypts; all keys decrypt. If empty, a key is generated at start, and parked calls do not survive a restart. The first key cannot be added, nor the last one removed, without a restart.',
+      'The first key encrypts; all keys decrypt. Without one, a key is generated at start, and parked calls do not survive a restart. To add the first one or remove the last one needs a restart.',
     ),
   audience: text(/^[\x21-\x7e]{1,128}$/, 'a name of 1 to 128 printable ASCII characters', 'name')
     .default('mrtr-gateway')
     .describe(
-      'The name of the deployment. All its replicas share it, and no other deployment must use it. Changes need a restart.',
+      'The name of the deployment, which all its replicas share and no other deployment uses. Changes need a restart.',
     ),
 })
   .prefault({})

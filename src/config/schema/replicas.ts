@@ -19,7 +19,7 @@ export const relay = orNull(
       via: choice(
         ['http', 'redis'],
         'http',
-        'How retries are relayed: `http` is direct; `redis` is for platforms on which replicas cannot reach each other.',
+        'How retries are relayed: directly, or through `redis` if replicas cannot reach each other.',
       ),
       listen: orNull(
         address().describe(
@@ -28,7 +28,7 @@ export const relay = orNull(
       ),
       advertise: orNull(
         parsed(parseHttpOrigin, 'an http URL of a host and a port', 'URL').describe(
-          'The URL at which other replicas reach this replica, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
+          'The URL at which other replicas reach this one, such as `http://${POD_IP}:8081`. Default: `relay.listen`.',
         ),
       ),
     },
@@ -71,12 +71,7 @@ const redisSection = section(
       .optional()
       .describe('Required if `redis.mode` is `sentinel`.'),
     tls,
-    startWait: duration(
-      '10s',
-      '0s',
-      '10m',
-      'How long the start waits for the store, which can take long where both start together.',
-    ),
+    startWait: duration('10s', '0s', '10m', 'How long the start waits for the store.'),
   },
   'a map with at least url',
 );
@@ -84,7 +79,7 @@ const redisSection = section(
 export const redis = orNull(
   redisSection
     .describe(
-      'The store that replicas share: which replica resumes a call and which one has the session of a caller, outcomes for repeated retries, tasks, and rates. Without it replicas still relay retries, and resume or replay calls without a claim.',
+      'The store that replicas share: who has which call and session, outcomes for repeated retries, tasks, and rates. Without it replicas relay retries, but resume and replay calls without a claim.',
     )
     .transform(connectionOptions),
 );

@@ -27,7 +27,7 @@ const claims = z
   .meta({ title: 'map of claims to values' })
   .prefault({})
   .describe(
-    'Claims that the token must have: each with this value, or with one of a list of values. A claim that is a list must have one of them in it. A name that begins with `/` is the path to a claim, such as `/realm_access/roles`.',
+    'Claims that the token must have, each with this value or one of these, or with one of them in its list. A name that begins with `/` is a path, such as `/realm_access/roles`.',
   );
 
 /** Describes the keys of one kind, which are part of its section. */
@@ -42,12 +42,12 @@ export function rightsFields(key: keyof typeof KINDS) {
         .max(MAX_PATTERNS, { error: `at most ${MAX_PATTERNS} ${names} of ${key}` })
         .meta({ title: `list of ${names}` })
         .describe(
-          `The ${key} that every caller may use, by their ${names}. One that ends with \`*\` stands for all that begin with it. With \`allow\` or \`rules\`, all other ${key} are refused.`,
+          `The ${key} that every caller may use; \`*\` at the end stands for any ending. With \`allow\` or \`rules\`, all others are refused.`,
         ),
     ),
-    deny: patterns(
-      `The ${key} that nobody may use, whatever else allows them. Other spellings of these ${names} are denied, too.`,
-    ).transform((denied) => denied.map((one) => foldedPattern(kind, one))),
+    deny: patterns(`The ${key} that nobody may use, in any spelling.`).transform((denied) =>
+      denied.map((one) => foldedPattern(kind, one)),
+    ),
     rules: orNull(
       z
         .array(ruleOf(key, patterns('What the rule allows.')), { error: 'a list of rules' })
@@ -55,7 +55,7 @@ export function rightsFields(key: keyof typeof KINDS) {
         .max(MAX_RULES, { error: `at most ${MAX_RULES} rules` })
         .meta({ title: 'list' })
         .describe(
-          `The ${key} that callers with certain tokens may use. One rule that allows it is enough. Needs \`identity.source: jwt\`.`,
+          `The ${key} that callers with certain tokens may use, if one rule allows it. Needs \`identity.source: jwt\`.`,
         ),
     ),
   };

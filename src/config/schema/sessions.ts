@@ -18,7 +18,7 @@ export const MAX_PROCESSES = 100;
 const key = section({
   header: orNull(
     text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
-      'The request header that tells the conversations of one client apart. Calls with different values use different sessions.',
+      'The request header that tells the conversations of one client apart: each value has sessions of its own.',
     ),
   ),
 })
@@ -44,20 +44,20 @@ export const sessions = section({
       .enum(['principal', 'call', 'shared'], { error: 'one of principal, call, shared' })
       .meta({ title: '`principal`, `call`, `shared`' })
       .describe(
-        'Who shares an upstream session. Default: all calls of a `principal` share one, with the same client, capabilities and (without `identity`) credentials. Anonymous callers of an open listener get one per `call`.',
+        'Who shares an upstream session. Default: calls of a `principal` with the same client, capabilities and (without `identity`) credentials; anonymous callers of an open listener get one per `call`.',
       ),
   ),
   key,
   concurrency: choice(
     ['auto', 'together', 'separate', 'queue'],
     'auto',
-    'How concurrent calls of one session run. `auto`: together; where the server asks questions that name no call, tools that ask one after the other. `together`: always at the same time. `queue`: always one after the other. `separate`: each concurrent call gets a session of its own.',
+    'How concurrent calls of one session run: `together`, one after the other (`queue`), or each in a session of its own (`separate`). `auto`: together, but tools that ask run one after the other if the questions of the server name no call.',
   ),
   idleTimeout: duration(
     '30m',
     '0s',
     '1d',
-    'How long an idle session is kept open for the next call. It is pinged every `upstream.pingInterval`.',
+    'How long an idle session is kept open for the next call.',
   ),
   max: orNull(
     wholeNumber({ min: 1, max: 1_000_000 }, 1).describe(

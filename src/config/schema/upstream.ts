@@ -52,7 +52,7 @@ export const publicUrl = parsed(
   'an http or https URL without credentials, query and fragment',
   'URL',
 ).describe(
-  'The URL of the route for clients, such as `https://mcp.example.com/mcp`. With it, the OAuth metadata of the server and its challenges name this URL as the protected resource: clients get tokens for it, and the server must accept those.',
+  'The URL of the route for clients, such as `https://mcp.example.com/mcp`. The OAuth metadata and challenges of the server then name it as the resource, and the server must accept tokens for it.',
 );
 
 function parsePublicUrl(written: string): URL | null {
@@ -85,7 +85,7 @@ const headers = z
   .meta({ title: 'map of header names to strings' })
   .prefault({})
   .describe(
-    'Headers of every request to `upstream.url`, and to the message endpoint of an HTTP+SSE server. They replace those of the client. Other paths do not get them. Values can be `file:/path` references.',
+    'Headers of every request to `upstream.url` and to the message endpoint of HTTP+SSE, in place of those of the client. Values can be `file:/path` references.',
   );
 
 /** @param seen names before this one, in lower case */
@@ -133,7 +133,7 @@ const env = z
   .meta({ title: 'map of names to texts' })
   .prefault({})
   .describe(
-    `Environment variables of \`upstream.command\`. Of its own environment the gateway passes on only ${INHERITED_VARIABLES.map((name) => `\`${name}\``).join(', ')}. Values can be \`file:/path\` references.`,
+    `Environment variables of \`upstream.command\`, besides ${INHERITED_VARIABLES.map((name) => `\`${name}\``).join(', ')} of the gateway. Values can be \`file:/path\` references.`,
   );
 
 const tokenExchange = orNull(
@@ -159,7 +159,7 @@ const tokenExchange = orNull(
     },
     'a map with at least tokenEndpoint, clientId and clientSecret',
   ).describe(
-    'How the token of a caller is exchanged for one of the server (RFC 8693). Needs `identity.source: jwt` and `authorization: exchange`.',
+    'How the token of a caller is exchanged for one of the server (RFC 8693). Needs `identity.source: jwt`.',
   ),
 );
 
@@ -167,13 +167,11 @@ const circuitBreaker = section({
   consecutiveFailures: countOrOff(
     5,
     { min: 1, max: 1000 },
-    'After how many failures in a row new requests are refused, until the server responds again. A failure is a connection that cannot be opened or that breaks before the response, a status of 502, 503 or 504, or no response headers within `headersTimeout` to a message (such as one that cancels a call), to `initialize` or to a request that is passed through. A bridged request whose reply takes too long does not count, since other tools may be quick.',
+    'After how many failures in a row new requests are refused, until the server responds again. Failures are broken connections, the statuses 502, 503 and 504, and no response headers within `headersTimeout`, but no slow calls.',
   ),
 })
   .prefault({})
-  .describe(
-    'When a server counts as down. The gateway then refuses new requests at once, and sends the server none.',
-  );
+  .describe('When a server counts as down and gets no new requests.');
 
 /** The keys of a server that is reached over HTTP. */
 const httpKeys = {
@@ -181,7 +179,7 @@ const httpKeys = {
   transport: choice(
     ['auto', 'streamable-http', 'http-sse'],
     'auto',
-    'The transport of the server. `auto` detects it: Streamable HTTP first, then HTTP+SSE. With another value the server is bridged and not asked what it speaks, unless `era` is `modern`.',
+    '`auto` detects the transport: Streamable HTTP first, then HTTP+SSE. With another value the server is bridged and not asked what it speaks, unless `era` is `modern`.',
   ),
   headers,
   hostHeader: orNull(
@@ -190,25 +188,25 @@ const httpKeys = {
       'a host, and a port if it is part of it, such as localhost:8931',
       'host',
     ).describe(
-      'The `Host` of every request to the server, for servers that accept certain names only. Default: that of `upstream.url`. Over TLS, the certificate has to be for this name.',
+      'The `Host` of every request, for servers that accept certain names only; over TLS, the certificate has to be for it. Default: that of `upstream.url`.',
     ),
   ),
   forwardHeaders: clientHeaders(
-    'Headers of the client that go upstream with its requests, besides `Authorization`, trace context and `Mcp-Param-*`, such as `[X-API-Key]`. A header that tells users or tenants apart also belongs in `identity.credentialHeaders`. Requests that are passed through keep all their headers.',
+    'Headers of the client that go upstream, besides `Authorization`, trace context and `Mcp-Param-*`, such as `[X-API-Key]`. Those that tell users apart also belong in `identity.credentialHeaders`; what is passed through keeps all headers.',
   ),
   authorization: orNull(
     z
       .enum(['forward', 'strip', 'exchange'], { error: 'one of forward, strip, exchange' })
       .meta({ title: '`forward`, `strip`, `exchange`' })
       .describe(
-        "What happens to the client's `Authorization` header. Default: `forward`; with `identity.source: jwt`, `strip`, since a token that was issued for the gateway is not one for the server. `exchange`: the server gets a token of its own for the same caller, see `tokenExchange`.",
+        "What the server gets of the client's `Authorization` header: the same (`forward`), nothing (`strip`), or a token of its own (`exchange`, see `tokenExchange`). Default: `forward`; with `identity.source: jwt`, `strip`.",
       ),
   ),
   tokenExchange,
   circuitBreaker,
   statefulWithoutSessionId: flag(
     false,
-    'Whether a server that sends no session id keeps its state in a single process. The gateway then declares the capabilities of clients to it, so that its tools can ask questions. If several processes serve the URL, an answer can reach a process that did not ask.',
+    'Whether a server that sends no session id keeps its state in one process, so that its tools can ask. Not if several processes serve the URL: an answer can reach the wrong one.',
   ),
 };
 
@@ -235,35 +233,35 @@ const keys = section(
     era: choice(
       ['auto', 'legacy', 'modern'],
       'auto',
-      'How the gateway uses a server that also speaks `2026-07-28`. `auto` bridges a server that takes a legacy handshake and keeps sessions, since only there can its tools ask in the legacy way, and passes requests through to one that speaks `2026-07-28` only, or keeps no sessions. Over stdio a server that takes a legacy handshake keeps sessions. `legacy` always bridges, `modern` always passes through.',
+      '`auto` bridges a server that takes a legacy handshake and, over HTTP, keeps sessions, so that its tools can ask; it passes requests through to others. `legacy` always bridges, `modern` always passes through.',
     ),
     headersTimeout: duration(
       '60s',
       '100ms',
       '1h',
-      'Timeout of the response headers, and of the whole response to a request in which the server cannot ask. The response to a call over Streamable HTTP, headers included, is bounded by `calls.maxDuration` only.',
+      'Timeout of the response headers, and of the whole response to a request in which the server cannot ask. Calls over Streamable HTTP are bounded by `calls.maxDuration` only.',
     ),
     maxEvent: size(
       '32MiB',
       '1KiB',
       '256MiB',
-      'The largest message of the server: a JSON body, an event of a stream, or a line over stdio. A larger one fails its call. All that are being received take half of the memory that `limits.maxMemoryPercent` allows at most, and those of one server half of that.',
+      'The largest message of the server: a JSON body, an event of a stream, or a line over stdio. A larger one fails its call.',
     ),
     pingInterval: duration(
       '60s',
       '1s',
       '1h',
-      'How often a session that waits for answers is pinged, so that the server keeps it open.',
+      'How often a session that is idle or waits for answers is pinged, so that the server keeps it open.',
     ),
     roots: choice(
       ['none', 'caller'],
       'none',
-      'Whether the server learns the roots of its client when a session begins. Some servers take them for the folders that they may use, in place of their own, and resolve them on their own machine: with `caller`, a caller chooses what such a server may read there. `--stdio` on loopback sets `caller`. With it, the first call of a session asks a modern client that declares `roots` for them. With `none`, a server gets none at the beginning; one that asks in a call gets those of the client. Legacy clients of `upstream.url` are passed through in any case.',
+      '`none`: a server gets the roots of its client only if it asks in a call. `caller`: each session begins with them, and a server that resolves them on its own machine lets callers choose what it reads there. `--stdio` on loopback sets `caller`.',
     ),
     extensions: list(
       'identifiers of extensions',
       text(EXTENSION, 'the identifier of an extension, such as com.example/theme', 'identifier'),
-      'Extensions of the server that modern clients are told of, besides MCP Apps, `openai/settings` and `openai/mentions`, such as `[com.example/theme]`. They must need no messages of their own: the gateway does not translate any.',
+      'Extensions that modern clients are told of, besides MCP Apps, `openai/settings` and `openai/mentions`. They must need no messages of their own.',
     ),
   },
   'a map with a url or a command',

@@ -14,11 +14,10 @@ const INTRODUCTION = `# Configuration
 
 <!-- Generated from src/config/schema and src/cli/flags.ts by test/unit/config; "npx vitest run test/unit/config --update" writes it. -->
 
-\`mrtr-gateway --config FILE\` reads one YAML or JSON file. \`mrtr-gateway check FILE\` says whether it is
-valid and, if not, names every problem by line and column. It warns of what is valid but risky. Its exit code is 0
-if the file is valid, with or without warnings, 1 if it is not, and 64 for wrong arguments. \`config/example.yaml\` works unchanged;
-\`config/production.yaml\` shows keys, two routes and limits. For completion in an editor, put this line
-at the top of the file:
+\`mrtr-gateway --config FILE\` reads one YAML or JSON file. \`mrtr-gateway check FILE\` names every
+problem by line and column, and warns of what is valid but risky. It exits with 0 if the file is valid, 1 if it is not, and 64 for
+wrong arguments. \`config/example.yaml\` works unchanged; \`config/production.yaml\` shows keys, two routes and limits. For
+completion in an editor, begin the file with:
 
 \`\`\`yaml
 # yaml-language-server: $schema=./schema.json
@@ -55,18 +54,17 @@ function variables(): string {
   return `## Environment variables
 
 A flag takes precedence over its variable. With a configuration file (\`--config\` or \`MRTR_GATEWAY_CONFIG\`) only the
-variables of \`--listen\`, \`--admin\`, \`--workers\`, \`--log-level\` and \`--log-format\` take effect as well: they override the
-file. The file sets all else, and can refer to any variable as \`\${NAME}\`. The log warns at start of each other one that is set and
-that the file does not refer to (\`gateway.unused_variable\`), and so does \`check\`. An empty variable counts as not set.
+variables of \`--listen\`, \`--admin\`, \`--workers\`, \`--log-level\` and \`--log-format\` take effect, and override the
+file. The file can refer to any variable as \`\${NAME}\`; \`check\` and the log warn of others that are set
+(\`gateway.unused_variable\`). An empty variable counts as not set.
 
 | Variable | Flag | Meaning |
 | -------- | ---- | ------- |
 ${lines.join('\n')}
 
-Any other variable that begins with \`MRTR_GATEWAY_\` has no effect. The log warns of each at start
-(\`gateway.unknown_variable\`), and so does \`check\`, with the name that may be meant and without the value. There is no warning
-about a variable that the file refers to, that \`--env\` passes on to a server, or that Kubernetes sets in each pod for a Service
-called \`mrtr-gateway\` (\`MRTR_GATEWAY_SERVICE_HOST\`, \`MRTR_GATEWAY_PORT\` with a URL such as \`tcp://10.0.0.1:8080\`, and so on).
+Any other variable that begins with \`MRTR_GATEWAY_\` has no effect. \`check\` and the log warn of it
+(\`gateway.unknown_variable\`), unless the file refers to it, \`--env\` passes it on to a server, or Kubernetes sets it for a
+Service called \`mrtr-gateway\`.
 `;
 }
 
