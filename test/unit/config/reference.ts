@@ -35,6 +35,9 @@ completion in an editor, begin the file with:
 - An unknown key is an error. Problems never show the values of sealing keys and headers.
 `;
 
+/** Keys that mean for prompts and resources what they mean for tools. */
+const LIKE_TOOLS = /^routes\[\]\.(?:prompts|resources)\./;
+
 /** What a variable does that is no flag. */
 const WITHOUT_FLAG: Readonly<Record<string, string>> = {
   [SEAL_KEY_VARIABLE]:
@@ -99,7 +102,8 @@ function rows(node: SchemaNode, prefix: string): Row[] {
       const key = `${prefix}.${name}`;
       const plain = row(key, member, required?.includes(name) ?? false);
       const isOfOne = source !== undefined && !isOfAll(node, name);
-      const meaning = isOfOne ? `With \`${String(source)}\`. ${plain.meaning}` : plain.meaning;
+      const own = LIKE_TOOLS.test(key) ? 'As for `tools`.' : plain.meaning;
+      const meaning = isOfOne ? `With \`${String(source)}\`. ${own}` : own;
       return [{ ...plain, meaning }, ...(hasMembers(member) ? rows(member, key) : [])];
     });
   });
