@@ -439,7 +439,7 @@ async function legacyClient(url: string) {
   return { client, post };
 }
 
-// Rule drain-6: A rolling restart in front of a server that keeps its events fails no call.
+// Rule drain-2.
 test(
   'two replicas that are restarted one after the other under load fail no call',
   { tags: ['long'], timeout: 60_000 },

@@ -34,7 +34,6 @@ function expectWhole({ response, text }: Exchanged): void {
 }
 
 describe('a picture of 3 MiB, and data that only few parsers take,', () => {
-  // Rule limits-14: A result of 32 MiB reaches the client over each transport, as a task, by relay and from Redis.
   test.each<[string, () => Promise<Partial<GatewayProcessOptions>>]>([
     ['HTTP', async () => ({ upstream: await oddServer() })],
     ['HTTP+SSE', async () => ({ upstream: await oddSseServer() })],
@@ -45,7 +44,6 @@ describe('a picture of 3 MiB, and data that only few parsers take,', () => {
     expectWhole((await pictureFrom(gateway)).result);
   });
 
-  // Rule limits-14.
   test('reach the client as a task', { tags: ['redis'] }, async () => {
     const { url: redis } = await redisServer();
     const route = { tasks: { promote: 'interactive' } };
@@ -63,7 +61,6 @@ describe('a picture of 3 MiB, and data that only few parsers take,', () => {
     expectWhole(await aboutTask(other.url, 'get', taskId));
   });
 
-  // Rule limits-14.
   test(
     'reach the client from Redis, when the replica that had the call is gone',
     { tags: ['redis'] },
@@ -78,7 +75,6 @@ describe('a picture of 3 MiB, and data that only few parsers take,', () => {
   );
 
   for (const { way, tags, options } of RELAY_WAYS) {
-    // Rule limits-14.
     test(`reach the client relayed ${way}`, { tags }, async () => {
       const [one, other] = await replicas({ url: await oddServer() }, 2, await options());
       expectWhole((await pictureFrom(one, other)).result);

@@ -92,8 +92,8 @@ describe.each(since('2025-03-26').filter(({ transport }) => transport === 'strea
       const stage = revisionStage({ ...shape, sessionIds: 'none' });
 
       // Rule handshake-14 (2025-11-25 transports, "Session Management"): A server without session ids sees no
-      // capabilities, and so cannot ask, unless `upstream.statefulWithoutSessionId` is `true`.
-      // Rule handshake-15.
+      // capabilities, and so cannot ask, unless `upstream.statefulWithoutSessionId` is `true`. The handshake is
+      // repeated once a minute.
       test('serves calls without a handshake for each', async () => {
         expect(textOf(await callTool(stage.url, 'echo', { arguments: { a: 1 } }))).toContain(
           '"a":1',

@@ -353,7 +353,6 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule limits-14.
       test.each(bursts)(
         'arrives with $count results of $length characters at once',
         { tags: ['long'], timeout: 180_000 },

@@ -72,7 +72,6 @@ const SDKS = [
 
 for (const { sdk, tags, server } of SDKS)
   describe(`an event store of the ${sdk} SDK`, { tags }, () => {
-    // Rule mixed-sessions-3.
     test.each([
       { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },
       { how: 'drained', end: (owner: GatewayProcess) => owner.drain() },
@@ -98,8 +97,6 @@ for (const { sdk, tags, server } of SDKS)
       expect(await other.recoveries()).toEqual(CALLERS.map(() => 'reattach'));
     });
 
-    // Rule mixed-sessions-3: In front of an event store that mixes sessions, each caller gets its own result or an
-    // error.
     test(
       'gives each caller its own result or a clear error through rolling restarts',
       { tags: ['long'], timeout: ROLLING_MS + 60_000 },

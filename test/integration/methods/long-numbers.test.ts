@@ -40,7 +40,8 @@ async function call(url: string, params: object, options: Parameters<typeof mode
   return answer.text();
 }
 
-// Rule envelope-4: Numbers that JavaScript cannot hold exactly arrive as written, also as ids and progress tokens.
+// Rule envelope-4: Numbers keep their spelling, such as `1.0`, and the digits that JavaScript cannot hold, also as
+// ids and progress tokens: at most 131,072 of them in a message.
 test('numbers that JavaScript cannot hold arrive upstream, and come back, as they were written', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
     const result = { content: [], structuredContent: { key, huge, list: [{ time }] } };
@@ -54,8 +55,7 @@ test('numbers that JavaScript cannot hold arrive upstream, and come back, as the
   expect(text).toContain(`"arguments":{"key":${KEY},"huge":${HUGE},"nested":[{"time":${TIME}}]}`);
 });
 
-// Rule envelope-10: Numbers keep their spelling, such as `1.0`, at most 131,072 of them in a message. A retry with
-// `1` is the same request.
+// Rule envelope-4.
 test('numbers keep their spelling on the way to the server and back', async () => {
   const spelled = '[1.0,-0,1E5,100.50,0.12345678901234567890123,{"id":2.0}]';
   const { upstream, url } = await gatewayTo(({ body, text }, response) => {

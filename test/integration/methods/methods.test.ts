@@ -60,8 +60,7 @@ describe('a request that asks nothing', () => {
     expect(told.body.params.requestId).toBe(sent.body.id);
   });
 
-  // Rule cancellation-4 (2025-11-25 lifecycle, "Timeouts"): A list or completion without a reply within
-  // `upstream.headersTimeout` (60 s by default) is cancelled likewise.
+  // Rule limits-7.
   // Rule limits-7.
   test('is cancelled at the server when its time is up', async () => {
     const { server, url } = await answering(

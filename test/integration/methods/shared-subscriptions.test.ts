@@ -17,7 +17,8 @@ describe.each(['streamable-http', 'http-sse'] as const)(
     const asked = { toolsListChanged: true, resourceSubscriptions: [SESSION_RESOURCE] };
     const inSession = ['tools/list_changed', `resources/updated ${SESSION_RESOURCE}`];
 
-    // Rule changes-9: A listener hears the changes of the session that its caller's calls use.
+    // Rule changes-9: A listener hears the changes of the session that its caller's calls use. If its replica loses
+    // that, it listens in a session of its own.
     test('listens in it, before its first call and after', async () => {
       const { server, url } = await subscribingGateway({ transport });
       const early = await ListeningClient.open(url, asked, ada);

@@ -52,8 +52,6 @@ async function shows(gateway: GatewayProcess, ...texts: readonly RegExp[]): Prom
   for (const one of texts) await expect.poll(screen, { timeout: 20_000 }).toMatch(one);
 }
 
-// Rule incidents-1: A dead server: `mrtr_gateway_upstream_up` is 0 and `mrtr_gateway_circuit_open` 1, with
-// `upstream.failed` and `upstream.circuit_opened`.
 test('a server that stopped responding', async () => {
   const { legacy, gateway, spansOf } = await stage({ work: async () => 'done' });
   expect(text(await callTool(gateway.url, 'work'))).toBe('done');
@@ -79,8 +77,6 @@ test('a server that stopped responding', async () => {
   ]);
 });
 
-// Rule incidents-2: A replica with the wrong key: `mrtr_gateway_seal_rejections_total{reason="unknown-key"}` and
-// `pointer.refused`.
 test('a replica with the wrong key', async () => {
   const { tools } = greeter();
   const { gateway, start, spansOf } = await stage(tools);
@@ -104,7 +100,6 @@ test('a replica with the wrong key', async () => {
   expect(collector.spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)).toEqual([]);
 });
 
-// Rule incidents-3: A client that drops questions: `mrtr_gateway_call_ends_total{end="abandoned"}` and `call.ended`.
 test('a client that drops questions', async () => {
   const { tools } = greeter();
   const { gateway, spansOf } = await stage(tools, { route: { parking: { ttl: '1s' } } });
@@ -121,7 +116,6 @@ test('a client that drops questions', async () => {
   expect(collector.spans.flatMap(({ links }) => links)).toEqual([]);
 });
 
-// Rule incidents-4: A caller that reaches a limit: `mrtr_gateway_limited_requests_total` and `request.limited`.
 test('a caller that hits a limit', async () => {
   const { gateway, spansOf } = await stage(
     { work: async () => 'done' },
@@ -147,7 +141,6 @@ test('a caller that hits a limit', async () => {
   expect(collector.spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)).toEqual([]);
 });
 
-// Rule incidents-5: A slow tool: `mcp_client_operation_duration_seconds` by tool, and `workMs` of `call.ended`.
 test('a slow tool', async () => {
   const SLOW_MS = 1_200;
   const { gateway, spansOf } = await stage({

@@ -36,7 +36,7 @@ async function scrape({ adminUrl }: GatewayProcess, name: string): Promise<Map<s
 
 // Rule metrics-1 (conventions, "Metrics"): Requests of clients and requests to the server are histograms by method
 // and tool. A result with `isError` is a `tool_error`.
-// Rules metrics-5, incidents-3.
+// Rule metrics-5.
 test('metrics tell work from waiting, our errors from those of clients, and which calls were abandoned', async () => {
   const legacy = await legacyServer({ tools });
   const route = { parking: { ttl: '3s' }, sessions: { scope: 'call' } };
@@ -130,7 +130,6 @@ test('metrics tell each hop to another replica', async () => {
   ]);
 });
 
-// Rule metrics-7: A removed route or replaced server is not in a scrape.
 test('metrics forget a server that is down once a reload has taken it away', async () => {
   const servers = [await legacyServer({ tools }), await legacyServer({ tools })] as const;
   const [first, second] = servers;

@@ -70,8 +70,6 @@ async function cost(places: readonly Place[]) {
   };
 }
 
-// Rule sessions-35: In the process of its home, a plain call costs no round trip to Redis. Elsewhere it costs one
-// hop.
 test('a plain call costs as many round trips and hops as it must', async () => {
   const [a, b, c] = await stage();
   const first = [['pttl', 'claim', 'get']];
@@ -89,7 +87,6 @@ test('a plain call costs as many round trips and hops as it must', async () => {
   expect(await cost([a, b, c])).toEqual({ reply: '7', trips: [], hops: 0 });
 });
 
-// Rule sessions-35.
 test('a plain call of a caller that shares nothing costs nothing, wherever it is made', async () => {
   const [a, b, c] = await stage({ sessions: { concurrency: 'separate' } });
   for (const places of [

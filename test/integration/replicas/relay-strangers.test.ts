@@ -21,7 +21,6 @@ async function relayPort(): Promise<() => Socket> {
   };
 }
 
-// Rule relay-16: A stranger has 10 s for the head of a request, and the port has at most 1000 connections.
 test(
   'a stranger at the port of several workers is sent away if a head does not come in 10 s',
   { tags: ['long'] },
@@ -39,13 +38,11 @@ test(
   },
 );
 
-// Rule relay-16.
 test('the server at the port of the relay waits 10 s for a head, and 30 s for a request', () => {
   const waits = { headersTimeout: 10_000, requestTimeout: 30_000 };
   expect(createRelayServer(() => {})).toMatchObject(waits);
 });
 
-// Rule relay-16.
 test('strangers at the port of several workers have so many connections and no more', async () => {
   const stranger = await relayPort();
   const held: Socket[] = [];

@@ -29,8 +29,7 @@ describe.each([TWO_WORKERS, TWO_THROUGH_REDIS])(
   '%s',
   { timeout: 90_000 },
   (_name, count, options, tags) => {
-    // Rule stdio-8: With several workers, or replicas with Redis and a relay, a caller has one process, whichever of
-    // them it reaches.
+    // Rule sessions-16.
     test('find the process of a caller, and leave none', { tags: [...tags] }, async () => {
       const { pids, started, call } = await gateways(count, await options());
       for (const caller of ['ada', 'bob']) {

@@ -42,7 +42,8 @@ function answers({ response }: Exchanged, name = 'Ada'): object {
 }
 
 describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) => {
-  // Rule sessions-2: All calls of a caller use one session, its home.
+  // Rule sessions-2: All calls of a caller use one session, its home. It is kept for `sessions.idleTimeout` without
+  // a call, and pinged.
   test('calls in sequence share a session, for the local user and for callers with credentials', async () => {
     const { call } = await stage({ transport });
     for (const caller of [{}, ADA]) {
@@ -81,7 +82,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(counts).toEqual(['1', '1', '1', '2', '2', '2']);
   });
 
-  // Rule sessions-14: An idle home is kept for `sessions.idleTimeout` (30 minutes by default), and pinged.
+  // Rule sessions-2.
   test('a session that was idle for 20 minutes is the same', async () => {
     const clock = new ManualClock();
     // The timer of a ping's reply must not look like that of the next ping.
@@ -149,7 +150,7 @@ describe('a caller', () => {
     expect(server.tokens('tools/call')).toEqual(['Bearer old', 'Bearer new']);
   });
 
-  // Rule sessions-14.
+  // Rule sessions-2.
   test('whose token the server refuses is not pinged for until it brings a new one', async () => {
     const clock = new ManualClock();
     let valid = 'Bearer old';

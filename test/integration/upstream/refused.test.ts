@@ -46,7 +46,6 @@ test('a server that accepts another Host only is logged with its words, and refu
   expect(response.error.message).toBe('The server refused this request, or its credentials');
 });
 
-// Rule wire-12: `upstream.hostHeader` is the `Host` of every request to the server.
 test('upstream.hostHeader is the Host of every request', async () => {
   const server = await checkingHost();
   const gateway = await testGateway(server.url, { upstream: { hostHeader: NAME } });

@@ -46,7 +46,7 @@ async function stage(sessionId: { current: string | null }) {
   return { server, gateway, called };
 }
 
-// Rule handshake-15: Without session ids, the handshake is repeated once a minute.
+// Rule handshake-14.
 test('a call needs no handshake with a server that gives no session ids', async () => {
   const { server, called } = await stage({ current: null });
   const atStart = greetings(server);
@@ -54,7 +54,7 @@ test('a call needs no handshake with a server that gives no session ids', async 
   expect(greetings(server)).toBe(atStart);
 });
 
-// Rule handshake-15.
+// Rule handshake-14.
 test('a server that begins to give session ids is greeted again, and the call goes on', async () => {
   const sessionId: { current: string | null } = { current: null };
   const { called } = await stage(sessionId);

@@ -95,7 +95,6 @@ test('no more calls run at once than may, though their tools have to be looked u
   expect(most).toBeLessThanOrEqual(2);
 });
 
-// Rule time-and-room-18: The last twentieth of `limits.maxRunningCalls` is for callers with less than half of it.
 test('a caller that runs as many calls as it can leaves room for another one', async () => {
   const finish = Promise.withResolvers<void>();
   const { url } = await start(

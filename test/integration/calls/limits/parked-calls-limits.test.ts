@@ -70,7 +70,6 @@ describe('limits', () => {
     expect(third.response.result.resultType).toBe('input_required');
   });
 
-  // Rule time-and-room-10: Anonymous callers have half of `limits.maxParkedCalls` together.
   test('anonymous callers share a limit of their own, and the log says when it is reached', async () => {
     const { gateway, url } = await legacyGateway(
       { tools: greet },

@@ -165,7 +165,6 @@ test('a call that asks beside its stream is kept for a client that comes again w
 });
 
 describe('the session of a released call', () => {
-  // Rule time-and-room-13: A release closes the stream of that call only, and keeps its session.
   test('goes on for the other calls of its caller', async () => {
     const { legacy, working, call, answer, recoveries } = await stage('when-resumable');
     expect(text(await answer(await call('greet'), 'Ada'))).toBe('Hello Ada');
@@ -180,7 +179,6 @@ describe('the session of a released call', () => {
     expect(legacy.sessions).toBe(1);
   });
 
-  // Rule time-and-room-13.
   test.each([
     ['another call', async ({ call }: Stage) => text(await call('look')), 'nothing'],
     [

@@ -38,7 +38,7 @@ async function ground() {
   return { server, clock, streams, calls, upstream: upstreamOf(server, HTTP, clock) };
 }
 
-// Rule questions-12: A request that a server sends twice within 1 s gets one reply.
+// Rule questions-7.
 test('a question that comes twice while no call runs is declined once', async () => {
   const { server, clock, streams, upstream } = await ground();
   await open(upstream);

@@ -208,7 +208,7 @@ test('a session that is ended is not left to the next process', async () => {
   expect(left).toEqual([false]);
 });
 
-// Rule changes-10: A listener whose replica loses the home listens in a session of its own.
+// Rule changes-9.
 test('a listener leaves it to the process that takes the home over, and listens in one of its own', async () => {
   const { server, clock, ended } = await poolStage();
   let isHere = false;
@@ -426,7 +426,7 @@ test('a home that comes back has nothing of what ran before another process had 
   expect(pool.hasHome(HOME)).toBe(true);
 });
 
-// Rule sessions-14.
+// Rule sessions-2.
 test('a home that was claimed for a request which does not come is given up when it was idle', async () => {
   const { server } = await poolStage();
   const givenUp: [string, boolean][] = [];
@@ -441,7 +441,7 @@ test('a home that was claimed for a request which does not come is given up when
   expect(clock.pending).toBe(0);
 });
 
-// Rule sessions-14.
+// Rule sessions-2.
 test('a home that was claimed stays with the request that comes late', async () => {
   const { server } = await poolStage();
   const givenUp: string[] = [];
@@ -458,7 +458,7 @@ test('a home that was claimed stays with the request that comes late', async () 
   expect(givenUp).toEqual([]);
 });
 
-// Rule changes-10.
+// Rule changes-9.
 test('a listener whose home is lost while its session is opened is told, and listens elsewhere', async () => {
   const greeted = Promise.withResolvers<void>();
   const asks = Promise.withResolvers<void>();

@@ -68,8 +68,8 @@ describe('asking', () => {
     ]);
   });
 
-  // Rule questions-7 (2025-11-25 basic, "Requests"): A question that is repeated on a resumed stream, or within 1 s
-  // of opening a standalone stream, is asked once.
+  // Rule questions-7 (2025-11-25 basic, "Requests"): A question that comes again within 1 s, on a resumed
+  // stream, or up to 1 s after a standalone stream was opened is asked once.
   test('keeps the server’s id with its type, zero included', () => {
     expect(three().requests.map(({ id }) => id)).toEqual([0, 'q?', 5]);
   });

@@ -44,7 +44,6 @@ describe('a text in pieces', () => {
     }
   });
 
-  // Rule limits-14.
   test('reads and writes a long text in work that grows with its length', () => {
     const work = (length: number) => {
       const lines = new LineAssembler(NO_LIMIT);

@@ -78,7 +78,7 @@ test.each(['1.0', '1E5', '100.50', '1e21', '0.1234567890123456789', '1e-400'])(
   },
 );
 
-// Rule envelope-10.
+// Rule envelope-4.
 test('more numbers than a message can have as they were written are plain numbers, but for those that cannot be', () => {
   const text = `{"result":[${'1.0,'.repeat(140_000)}1e400]}`;
   const written = JSON.stringify(parseMessage(text));
