@@ -34,6 +34,7 @@ export async function drainCalls(
   const keptUntilMs = clock.elapsed() + drain.parkedMs;
   const onlyHere = () => calls.reduce((total, { callsOnlyHere }) => total + callsOnlyHere, 0);
   const isKeeping = () => clock.elapsed() < keptUntilMs && onlyHere() > 0;
+  if (isKeeping()) log.event('gateway.calls_kept', { calls: onlyHere(), forMs: drain.parkedMs });
   // A call that is parked again is kept, too. A call that was retried has time to finish.
   do {
     await until(() => !isKeeping(), drain.parkedMs, clock);

@@ -58,6 +58,10 @@ export const EVENTS = {
   'gateway.draining': info<{ running: number; parked: number }>(
     'draining: running calls finish or move to another replica',
   ),
+  /** `calls`: that wait for their client, and that no other process can continue. */
+  'gateway.calls_kept': info<{ calls: number; forMs: number }>(
+    'these calls wait for their client, and no other process can continue them: they are kept until they are answered, or drain.parked is over. A second signal (Ctrl-C) ends the gateway at once',
+  ),
   /** `calls`: that waited for their client when a drain ended, and that no other process can continue. */
   'gateway.calls_lost': warn<{ calls: number }>(
     'calls that wait for their client end with this process, since no other can continue them: drain.parked keeps them until they are answered',

@@ -220,8 +220,23 @@ describe('while a replica stops that has ended a parked call', () => {
 describe('with drain.parked a parked call that no other process can resume', () => {
   const keeping = (parked: string) => ({ drain: { delay: '0s', parked, timeout: '2s' } });
 
-  // Rule drain-4: Parked calls and tasks that no other process can resume are kept for `drain.parked` (0 s by
+  // Rule drain-4: Parked calls and tasks that no other process can resume are kept for `drain.parked` (50 s by
   // default), and their retries are served.
+  test('is kept for 50 s unless the configuration says otherwise', async () => {
+    const { tools } = greeter();
+    const config = { drain: { delay: '0s', parked: undefined, timeout: '2s' } };
+    const [one] = await replicas(await legacyServer({ tools }), 1, { config });
+    const asked = await callTool(one.url, 'greet');
+    const gone = one.drain();
+    await one.saw('gateway.calls_kept');
+    expect(one.named('gateway.calls_kept')).toMatchObject([
+      { level: 'info', calls: 1, forMs: 50_000 },
+    ]);
+    expect(text(await callTool(one.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect(await gone).toBe(0);
+  });
+
+  // Rule drain-4.
   test('is kept, and its retry is served wherever it lands', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });

@@ -61,11 +61,12 @@ export const drain = section({
     '10m',
     'How long `/readyz` reports 503 while requests are still accepted, so that load balancers stop sending them.',
   ),
+  // With the timeout and what ends after it, it fits into the 90 s that systemd waits.
   parked: duration(
-    '0s',
+    '50s',
     '0s',
     '1d',
-    'How long, after `drain.delay`, parked calls that no other process can continue are kept and their retries served.',
+    'How long, after `drain.delay`, parked calls that no other process can continue are kept and their retries served. The drain ends earlier if all of them are answered. `0s`: they end at once.',
   ),
   timeout: duration(
     '25s',
