@@ -186,7 +186,9 @@ export function edgeOptions(route: Route, shared: PublicServices): EdgeOptions {
       const reason = failureReasonOf(reply);
       metrics.operation(id, { method, target, code, isToolError, reason }, ms);
       if (log.takes('edge.request')) {
-        log.event('edge.request', { route: id, method, status, code, ms, ...traceOf(request) });
+        const failed = reason === null ? {} : { reason };
+        const of = { route: id, ...traceOf(request) };
+        log.event('edge.request', { ...of, method, status, code, ...failed, ms });
       }
     },
   };

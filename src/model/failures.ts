@@ -90,6 +90,14 @@ export const EFFECTS_IN_WORDS: Readonly<Record<MayHaveActed, string>> = {
 export const RETRYABLE_IN_WORDS =
   'The server has begun this call and may have acted: retry with the same requestState';
 
+/** The page of the documentation that has a section for each reason. The package holds it; no site has it yet. */
+const ERROR_PAGE = 'mrtr-gateway/docs/operate/errors.md';
+
+/** Names what the documentation says of an error: the value of `data.help`. */
+export function helpOn(reason: FailureReason): string {
+  return `${ERROR_PAGE}#${reason}`;
+}
+
 /**
  * Builds the failure of a call.
  * @param problem a sentence without its full stop
@@ -135,7 +143,9 @@ export function failureReasonOf(reply: CallReply): FailureReason | null {
 
 function failure(reason: FailureReason, message: string, data: JsonObject): Failure {
   const { code, httpStatuses } = FAILURES[reason];
-  return { error: { code, message, data }, httpStatus: httpStatuses[0] ?? 200 };
+  const help = reason === '-' ? {} : { help: helpOn(reason) };
+  const error = { code, message, data: { ...data, ...help } };
+  return { error, httpStatus: httpStatuses[0] ?? 200 };
 }
 
 // The failures of calls.
@@ -353,13 +363,17 @@ export function failedCallReply(
 ): CallReply {
   if (method !== 'tools/call') return { kind: 'failed', failure };
   const { message } = failure.error;
-  const { reason, mayHaveActed } = objectMember({ ...failure.error }, 'data') ?? {};
+  const { reason, mayHaveActed, help } = objectMember({ ...failure.error }, 'data') ?? {};
   const result: JsonObject = {
     resultType: 'complete',
     content: [{ type: 'text', text: message }],
     isError: true,
     ...metaMember(
-      { [Meta.reason]: reason ?? null, [Meta.mayHaveActed]: mayHaveActed ?? null },
+      {
+        [Meta.reason]: reason ?? null,
+        [Meta.mayHaveActed]: mayHaveActed ?? null,
+        ...(help === undefined ? {} : { [Meta.help]: help }),
+      },
       serverInfo,
     ),
   };

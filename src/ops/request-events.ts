@@ -91,6 +91,8 @@ export const REQUEST_EVENTS = {
       end: string;
       /** The code of an error, or a word; `null` for a success. */
       errorType: string | null;
+      /** `data.reason` of the error that the gateway made of it. */
+      reason?: string;
       /** The setting that the call reached, if it ended with that. */
       limit?: 'parking.maxRounds';
       ms: number;
@@ -158,7 +160,13 @@ export const REQUEST_EVENTS = {
     'a requestState was refused',
   ),
   'edge.request': debug<
-    OfRoute & { method: string; status: number; code: number | null; ms: number }
+    OfRoute & {
+      method: string;
+      status: number;
+      code: number | null;
+      reason?: string;
+      ms: number;
+    }
   >(),
   /** `expected`: the key that decides, with its value. `requests`: how many since the last line. */
   'identity.refused': info<{ problem: string; expected: string; requests: number }>(

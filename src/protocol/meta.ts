@@ -12,6 +12,7 @@ export const Meta = {
   relatedTask: 'io.modelcontextprotocol/related-task',
   reason: 'mrtr-gateway/reason',
   mayHaveActed: 'mrtr-gateway/mayHaveActed',
+  help: 'mrtr-gateway/help',
 } as const;
 
 /** The severities of log messages (logging, "Log Levels"), least severe first. */

@@ -210,6 +210,7 @@ describe('while a replica stops that has ended a parked call', () => {
       retryAfterMs: 1_000,
       mayHaveActed: 'yes',
       retryable: true,
+      help: 'mrtr-gateway/docs/operate/errors.md#stopping',
     });
     expect(text(await retryAt(other))).toBe('done');
     expect(await other.recoveries()).toEqual(['replay']);

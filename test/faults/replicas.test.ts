@@ -196,6 +196,7 @@ test('without Redis a call that has ended is not made again where it was replaye
   expect(late.response.error.data).toEqual({
     reason: 'invalid_request_state',
     mayHaveActed: 'unknown',
+    help: 'mrtr-gateway/docs/operate/errors.md#invalid_request_state',
   });
   expect(effects).toEqual(['Ada']);
 });

@@ -3,6 +3,7 @@ import { traceOf, type Caller, type EdgeRequest } from '../../model/request.ts';
 import { shownName, type LiveCall } from '../../ops/live/snapshot.ts';
 import type { Recovery } from '../../ops/request-events.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
+import { failureReasonOf, type FailureReason } from '../../model/failures.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
 import { isAttached, isDetached, isOver, isServed, openRequests } from '../machine/selectors.ts';
@@ -94,6 +95,7 @@ function logQuestions(call: CallData, request: EdgeRequest, effects: readonly Ef
 
 function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed<'done'>): void {
   const { method, loggedTarget: target, origin, history } = call;
+  const reason = reasonOf(end);
   call.services.log.event('call.ended', {
     ...idsOf(call, request),
     method,
@@ -101,6 +103,7 @@ function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed
     round,
     end: endName(end),
     errorType: errorTypeOf(end),
+    ...(reason === null ? {} : { reason }),
     ...(end.type === 'refused' && end.reason === 'too_many_rounds'
       ? { limit: 'parking.maxRounds' }
       : {}),
@@ -181,6 +184,26 @@ function errorTypeOf(end: CallEnd): string | null {
     return outcome.result['isError'] === true ? 'tool_error' : null;
   }
   return end.type === 'declined' || end.type === 'left' ? null : endName(end);
+}
+
+/** Says which of the gateway's own errors the client gets for it. @returns `null` if it gets none */
+function reasonOf(end: CallEnd): FailureReason | null {
+  switch (end.type) {
+    case 'outcome':
+      return end.outcome.kind === 'failed' ? failureReasonOf(end.outcome) : null;
+    case 'declined':
+      return 'elicitation_declined';
+    case 'lost':
+      return end.isElsewhere ? 'coordination_unavailable' : 'call_lost';
+    case 'stopped':
+      return 'cancelled_by_operator';
+    case 'refused':
+      return end.reason === 'timeout' ? 'upstream_timeout' : end.reason;
+    case 'cancelled':
+    case 'left':
+    case 'expired':
+      return null;
+  }
 }
 
 type Detached = StateNamed<'parked' | 'runningDetached' | 'resultReady' | 'suspended'>;

@@ -29,7 +29,7 @@ export function adviseOn(
     ...adviseOnListener(config),
     ...adviseOnActions(config),
     ...adviseOnKeys(config),
-    ...adviseOnDrain(config),
+    ...adviseOnDrain(config, isWritten),
     ...adviseOnIdentity(config),
     ...adviseOnAnonymous(config),
     ...adviseOnPrograms(config, env),
@@ -75,10 +75,14 @@ function adviseOnActions({ admin, adminActions }: Config): Problem[] {
   return [{ path: ['adminActions'], text }];
 }
 
-/** Over stdio, a parked call ends with its process in any case. */
-function adviseOnDrain({ drain, seal, routes }: Config): Problem[] {
+/** Who sets the time wants calls to outlive a deploy. Over stdio, a parked call ends with its process in any case. */
+function adviseOnDrain(
+  { drain, seal, routes }: Config,
+  isWritten: (path: FieldPath) => boolean,
+): Problem[] {
   const canSurvive = routes.some(({ upstream }) => upstream.process === null);
-  if (drain.parkedMs === 0 || seal.keys.length > 0 || !canSurvive) return [];
+  const isWanted = drain.parkedMs > 0 && isWritten(['drain', 'parked']);
+  if (!isWanted || seal.keys.length > 0 || !canSurvive) return [];
   const text =
     'no key is configured, so calls that are still parked after this time are lost: set seal.keys ("mrtr-gateway keygen" prints a key)';
   return [{ path: ['drain', 'parked'], text }];

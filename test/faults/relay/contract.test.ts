@@ -95,7 +95,11 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
           body: JSON.stringify(body).replace('"numbers"', numbers),
         });
         const { error } = (await response.json()) as { error: { data: object } };
-        expect(error.data).toEqual({ reason: 'request_too_large', mayHaveActed: 'yes' });
+        expect(error.data).toEqual({
+          reason: 'request_too_large',
+          mayHaveActed: 'yes',
+          help: 'mrtr-gateway/docs/operate/errors.md#request_too_large',
+        });
         expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
       });
 

@@ -78,5 +78,9 @@ test('an older record of a task that is put back is not shown by a replica that 
   await untilTask(other.url, task.taskId, ['completed'], ALICE);
   await redis.set(record, asking ?? '');
   const { response } = await aboutTask(other.url, 'get', task.taskId, {}, ALICE);
-  expect(response.error?.data).toEqual({ reason: 'coordination_unavailable', retryable: true });
+  expect(response.error?.data).toEqual({
+    reason: 'coordination_unavailable',
+    retryable: true,
+    help: 'mrtr-gateway/docs/operate/errors.md#coordination_unavailable',
+  });
 });

@@ -27,7 +27,7 @@ function anchorsOf(file: string): string[] {
   return [...headings].map(([, heading = '']) =>
     heading
       .toLowerCase()
-      .replace(/[^\p{L}\p{N}\s-]/gu, '')
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
       .replace(/\s/g, '-'),
   );
 }

@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { FAILURES } from '../../../src/model/failures.ts';
+import { FAILURES, helpOn, type FailureReason } from '../../../src/model/failures.ts';
 import { EVENTS, type LogEvent } from '../../../src/ops/log.ts';
 import { Metrics } from '../../../src/ops/metrics.ts';
 import { createLog } from '../../../src/ops/write-log.ts';
@@ -54,6 +54,18 @@ describe('the errors of docs/operate/errors.md', () => {
       ],
     );
     expect(described).toEqual(listed);
+  });
+
+  // Rule failures-9: Each error that the gateway makes names its section of the documentation, in `data.help`.
+  test('have a section each, which the error itself names', () => {
+    const reasons = Object.keys(FAILURES).filter((reason) => reason !== '-');
+    const sections = [...textOfPage('errors').matchAll(/^### ([a-z_]+)$/gm)].map(
+      ([, name]) => name,
+    );
+    expect(sections.toSorted()).toEqual(reasons.toSorted());
+    expect(reasons.map((reason) => helpOn(reason as FailureReason))).toEqual(
+      reasons.map((reason) => `mrtr-gateway/docs/operate/errors.md#${reason}`),
+    );
   });
 });
 

@@ -142,8 +142,8 @@ describe('the search', () => {
     ['who is stuck', 'docs/operate/live.html'],
     ['does it work with ChatGPT or VS Code', 'docs/clients.html'],
     ['timeouts of Cloudflare and ALB', 'docs/operate/timeouts.html'],
-    ['what happens when Redis dies', 'docs/operate/scaling.html'],
-    ['what is logged about users', 'docs/operate/log.html'],
+    ['what happens when Redis dies', 'docs/operate/redis.html'],
+    ['what is logged about users', 'docs/operate/personal-data.html'],
     ['my question never arrives', 'docs/operate/question-never-arrives.html'],
     ['scale out to more machines', 'docs/operate/scaling.html'],
   ])('answers "%s"', (question, page) => {

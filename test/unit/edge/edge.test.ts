@@ -104,7 +104,11 @@ describe('a defect of ours', () => {
             code: -32603,
             message:
               'Internal error. The server may have acted on this call: check whether it took effect before you call again',
-            data: { reason: 'internal_error', mayHaveActed: 'unknown' },
+            data: {
+              reason: 'internal_error',
+              mayHaveActed: 'unknown',
+              help: 'mrtr-gateway/docs/operate/errors.md#internal_error',
+            },
           },
         },
       });

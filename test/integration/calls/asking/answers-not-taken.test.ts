@@ -102,6 +102,7 @@ describe('a server that is busy', () => {
       mayHaveActed: 'yes',
       retryable: true,
       retryAfterMs: 3_000,
+      help: 'mrtr-gateway/docs/operate/errors.md#upstream_unavailable',
     });
     expect(gateway.log.named('call.answer_refused')).toMatchObject([
       { cause: 'unreachable', problem: `the server is busy: HTTP ${status}` },

@@ -118,6 +118,7 @@ describe('limits', () => {
     expect(refused.response.error.data).toEqual({
       reason: 'too_many_parked_calls',
       mayHaveActed: 'yes',
+      help: 'mrtr-gateway/docs/operate/errors.md#too_many_parked_calls',
     });
   });
 

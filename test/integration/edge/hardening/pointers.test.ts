@@ -14,7 +14,11 @@ const FROZEN = {
   code: -32602,
   message:
     'Invalid or expired requestState. The server may have acted on this call: check whether it took effect before you call again',
-  data: { reason: 'invalid_request_state', mayHaveActed: 'unknown' },
+  data: {
+    reason: 'invalid_request_state',
+    mayHaveActed: 'unknown',
+    help: 'mrtr-gateway/docs/operate/errors.md#invalid_request_state',
+  },
 };
 
 /** A tool that asks once and then repeats the answer. */
