@@ -83,7 +83,7 @@ export function readUntil(
 }
 
 /** Finds the reply to a request in a message or, as in 2025-03-26, in a batch. */
-export function replyIn(value: JsonValue, id: number): JsonRpcReply | null {
+function replyIn(value: JsonValue, id: number): JsonRpcReply | null {
   for (const element of Array.isArray(value) ? value : [value]) {
     const message = readMessage(element);
     if (message.type === 'response' && message.id === id) return message.reply;
