@@ -17,17 +17,19 @@ import { isLoopbackHost } from '../lib/http.ts';
 /**
  * Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart.
  * @param path on which they come: that of the route, or of one of its dialects
+ * @param sharesSessions false where clients have the sessions that they began: there it costs nothing
  */
 export function identification(
   route: Route,
   { config, identity, log }: PublicServices,
   path = route.config.path,
+  sharesSessions = true,
 ) {
   const { config: settings, tokenExchange } = route;
   const options = callerOptionsOf(route, config);
   const challenge = challengeOf(config, path);
   const whyNotLocal = localUserCheck({ ...config.edge, listenHost: config.listen.host });
-  let isCostLogged = settings.sessions.scope !== null;
+  let isCostLogged = !sharesSessions || settings.sessions.scope !== null;
   const judge = (request: IncomingMessage, verdict: IdentityVerdict): Caller | CallerRefusal => {
     if (verdict.kind !== 'known') return refusalOf(verdict, challenge);
     const address = identity.addressOf(request);

@@ -46,7 +46,7 @@ export function routePassThrough(
   shared: PublicServices,
 ): PassThrough {
   const { config, identity, log, openResponses, metrics } = shared;
-  const identify = identification(route, shared);
+  const identify = identification(route, shared, route.config.path, false);
   const { config: server, upstream, onOutcome } = route.server.http;
   const { id } = route.config;
   const rights = new PassedRights(route, shared);
