@@ -14,6 +14,7 @@ describe('a stateless server of the Python SDK', { tags: ['python'] }, () => {
       reason: 'call_not_answerable',
       cause: 'no_session_id',
       mayHaveActed: 'yes',
+      help: 'mrtr-gateway/docs/operate/errors.md#call_not_answerable',
     });
   });
 });

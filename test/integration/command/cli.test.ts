@@ -210,7 +210,7 @@ describe('a gateway that does not start', () => {
       `listen: 127.0.0.1:0\nadmin: off\nroutes: [{upstream: {url: "http://127.0.0.1:9/mcp"}}]\nrelay: {listen: "127.0.0.1:0"}\nredis: {url: "redis://127.0.0.1:9", startWait: 2s}\nseal: {keys: [{kid: a, key: "${'A'.repeat(43)}"}]}\n`,
     );
     const { err } = await finished(words);
-    expect(err.match(/"directory\.waiting","startWaitMs":2000/g)).toHaveLength(1);
+    expect(err.match(/"redis\.waiting","startWaitMs":2000/g)).toHaveLength(1);
   });
 });
 

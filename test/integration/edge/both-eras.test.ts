@@ -116,7 +116,11 @@ test('a call whose response has begun is told that the server has changed', asyn
   release();
   const { response, streamed } = await advanceUntil(clock, called);
   expect(streamed).toBe(true);
-  expect(response.error.data).toEqual({ reason: 'upstream_changed', mayHaveActed: 'no' });
+  expect(response.error.data).toEqual({
+    reason: 'upstream_changed',
+    mayHaveActed: 'no',
+    help: 'mrtr-gateway/docs/operate/errors.md#upstream_changed',
+  });
   expect((await callTool(gateway.url, 'where')).response.result.content[0].text).toBe('modern');
 });
 
