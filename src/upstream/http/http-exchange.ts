@@ -15,8 +15,7 @@ import {
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
 import type { BodyForm, HttpRequest, ResponseHead } from './http-request.ts';
 import { UNBOUNDED } from '../size-limits.ts';
-import { TextBody, upstreamJson } from './bodies.ts';
-import { EventStreamBody, type ServerSentEvent } from './event-stream.ts';
+import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';
 
 /**
  * What is told of a response: `sent`, `head`, then `event` or `json`, then `end`; or `failed` at any point. After

@@ -1,8 +1,7 @@
 /** Readers of responses outside the streams of a session. */
 import type { JsonValue } from '../../protocol/json.ts';
 import type { UpstreamFailure } from '../../model/upstream-failure.ts';
-import { upstreamJson } from './bodies.ts';
-import type { ServerSentEvent } from './event-stream.ts';
+import { type ServerSentEvent, upstreamJson } from './bodies.ts';
 import type { ResponseReader } from './http-exchange.ts';
 import type { BodyForm, ResponseHead } from './http-request.ts';
 

@@ -8,8 +8,7 @@ import type {
   SentRequest,
 } from '../../model/modern-server.ts';
 import { protocolError, UpstreamFailure } from '../../model/upstream-failure.ts';
-import { upstreamJson } from '../http/bodies.ts';
-import type { ServerSentEvent } from '../http/event-stream.ts';
+import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { ResponseReader } from '../http/http-exchange.ts';
 import type { BodyForm, ResponseHead } from '../http/http-request.ts';

@@ -10,8 +10,7 @@ import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure
 import type { HttpClient } from '../http/client.ts';
 import type { HttpExchange, ResponseReader } from '../http/http-exchange.ts';
 import type { BodyForm, ResponseHead } from '../http/http-request.ts';
-import { upstreamJson } from '../http/bodies.ts';
-import type { ServerSentEvent } from '../http/event-stream.ts';
+import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { ResumeRetryLimiter } from '../quirks/resume-retry-limiter.ts';
 import { ResumptionVerdict } from './resumption-verdict.ts';

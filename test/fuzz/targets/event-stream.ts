@@ -5,7 +5,7 @@
 import { UNBOUNDED } from '../../../src/upstream/size-limits.ts';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { EventStreamBody } from '../../../src/upstream/http/event-stream.ts';
+import { EventStreamBody } from '../../../src/upstream/http/bodies.ts';
 import { UpstreamFailure } from '../../../src/model/upstream-failure.ts';
 import { cutAt, cuts } from '../mutations.ts';
 import { target } from '../target.ts';

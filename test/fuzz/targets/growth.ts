@@ -21,8 +21,7 @@ import { translateServerRequest } from '../../../src/protocol/translate/input-re
 import { normaliseElicitationSchema } from '../../../src/protocol/translate/elicitation-schema.ts';
 import { hasUserinfo, urlProblem } from '../../../src/protocol/web-url.ts';
 import { type DiscardedMessage } from '../../../src/upstream/discarded-message.ts';
-import { upstreamJson } from '../../../src/upstream/http/bodies.ts';
-import { EventStreamBody } from '../../../src/upstream/http/event-stream.ts';
+import { EventStreamBody, upstreamJson } from '../../../src/upstream/http/bodies.ts';
 import { failureOfStatus } from '../../../src/upstream/http/error-response.ts';
 import { MessagePaths } from '../../../src/upstream/transport/http-sse/message-paths.ts';
 import { LineReader } from '../../../src/upstream/transport/stdio/lines.ts';

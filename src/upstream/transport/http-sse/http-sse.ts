@@ -15,8 +15,7 @@ import {
 } from '../../../model/upstream-failure.ts';
 import type { HttpClient } from '../../http/client.ts';
 import type { DiscardedMessage } from '../../discarded-message.ts';
-import { upstreamJson } from '../../http/bodies.ts';
-import { LARGE_EVENT, type ServerSentEvent } from '../../http/event-stream.ts';
+import { LARGE_EVENT, type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
 import { replyTooLarge, tooLarge } from '../../size-limits.ts';
 import type { HttpExchange, ResponseReader } from '../../http/http-exchange.ts';
 import { postOf, type BodyForm, type ResponseHead } from '../../http/http-request.ts';

@@ -1,6 +1,6 @@
 /** Splits what a process writes into lines, of which none takes more memory than a limit. */
 import { DiscardedMessage } from '../../discarded-message.ts';
-import { GrowingBuffer } from '../../growing-buffer.ts';
+import { GrowingBuffer } from '../../http/event-bytes.ts';
 import { UNBOUNDED } from '../../size-limits.ts';
 import type { HeldBytes } from '../../../lib/byte-budget.ts';
 
@@ -88,6 +88,6 @@ export class LineReader {
 
   #takeAll(): Buffer {
     this.#held.release();
-    return this.#line.take();
+    return this.#line.with();
   }
 }

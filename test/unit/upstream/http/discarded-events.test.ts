@@ -1,7 +1,7 @@
 import { UNBOUNDED } from '../../../../src/upstream/size-limits.ts';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EventStreamBody } from '../../../../src/upstream/http/event-stream.ts';
+import { EventStreamBody } from '../../../../src/upstream/http/bodies.ts';
 
 const LIMIT = 1_024;
 const LARGE = 'x'.repeat(5_000);

@@ -1,10 +1,6 @@
 import { UNBOUNDED } from '../../../../src/upstream/size-limits.ts';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  EventStreamBody,
-  type ServerSentEvent,
-} from '../../../../src/upstream/http/event-stream.ts';
+import { EventStreamBody, type ServerSentEvent } from '../../../../src/upstream/http/bodies.ts';
 
 async function read(chunks: (string | Uint8Array)[], maxEventBytes = 1024) {
   const events: ServerSentEvent[] = [];
@@ -91,57 +87,5 @@ describe('an event stream', () => {
       'retry: 0\n\n',
     ]);
     expect(retries).toEqual([500, 3_600_000, 7 * 24 * 3_600_000, 100]);
-  });
-});
-
-// Rule limits-3.
-describe('the bytes of an event', () => {
-  test('are held until it is whole, and those of comments between events are not', () => {
-    const held: number[] = [];
-    const hold = (bytes: number) => held.push(bytes) > 0;
-    const listener = { event: () => {}, retryAfter: () => {} };
-    const body = new EventStreamBody(1024, { hold, release: () => {} }, listener);
-    const first = [': the first', '\n', ': the next\ndata: abc', '\n', ': the third\ndata: d'];
-    const then = ['\n\n: the last', '\n\neve', 'nt: x\n'];
-    for (const chunk of [...first, ...then]) body.write(Buffer.from(chunk));
-    expect(held).toEqual([0, 0, 3, 3, 5, 0, 3, 1]);
-  });
-
-  test('end with each kind of line end, however they are cut', async () => {
-    for (const end of ['\n', '\r', '\r\n']) {
-      const { events } = await read([...`data: a${end}id: b${end}${end}data: c`]);
-      expect(events).toEqual([{ event: 'message', data: 'a', id: 'b' }]);
-    }
-  });
-
-  test('are read the same for every way of cutting them', async () => {
-    const line = fc.constantFrom('data: x', 'data', ': c', 'id: 1', 'odd: y', '', 'retry: 500', '');
-    const end = fc.constantFrom('\n', '\r', '\r\n');
-    const stream = fc
-      .array(fc.tuple(line, end), { maxLength: 12 })
-      .map((lines) => lines.flat().join(''));
-    const property = fc.asyncProperty(stream, fc.array(fc.nat(80)), async (text, cuts) => {
-      const at = [0, ...cuts.map((cut) => cut % (text.length + 1)), text.length].toSorted(
-        (one, other) => one - other,
-      );
-      const chunks = at.slice(1).map((to, index) => text.slice(at[index], to));
-      expect(await read(chunks)).toEqual(await read([text]));
-    });
-    await fc.assert(property);
-  });
-
-  test.each([
-    ['its data', ['data: ', 'x'.repeat(6_000)]],
-    ['its lines', ['data\n'.repeat(100_001)]],
-    ['comments in it', ['data: x\n', ':'.repeat(6_000)]],
-  ])('are too many with %s', async (_what, chunks) => {
-    await expect(read(chunks)).rejects.toMatchObject({ code: 'upstream_protocol_error' });
-  });
-
-  test('are counted for each event', async () => {
-    const { events } = await read(
-      Array.from({ length: 100 }, () => `data: ${'x'.repeat(1024)}\n\n`),
-    );
-    expect(events).toHaveLength(100);
   });
 });
