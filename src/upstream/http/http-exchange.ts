@@ -17,6 +17,9 @@ import type { BodyForm, HttpRequest, ResponseHead } from './http-request.ts';
 import { UNBOUNDED } from '../size-limits.ts';
 import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';
 
+/** How long a server can take to end a stream after its reply, in ms: then the connection serves other requests. */
+export const LINGER_MS = 1_000;
+
 /**
  * What is told of a response: `sent`, `head`, then `event` or `json`, then `end`; or `failed` at any point. After
  * `head` nothing is told to a reader that takes no body.

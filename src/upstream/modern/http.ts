@@ -10,12 +10,10 @@ import type {
 import { protocolError, UpstreamFailure } from '../../model/upstream-failure.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { HttpClient } from '../http/client.ts';
-import type { ResponseReader } from '../http/http-exchange.ts';
+import { LINGER_MS, type ResponseReader } from '../http/http-exchange.ts';
 import type { BodyForm, ResponseHead } from '../http/http-request.ts';
 import { modernPost } from './request-headers.ts';
 
-/** How long a server can take to end a stream after its reply, in ms: then the connection serves other requests. */
-const LINGER_MS = 1_000;
 /** Each response is one of its own, so that one id is as good as another. */
 const ID = 1;
 

@@ -8,7 +8,7 @@ import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
-import type { HttpExchange, ResponseReader } from '../http/http-exchange.ts';
+import { LINGER_MS, type HttpExchange, type ResponseReader } from '../http/http-exchange.ts';
 import type { BodyForm, ResponseHead } from '../http/http-request.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
@@ -21,8 +21,6 @@ import type { CallerHeaders, MessageSource } from './transport.ts';
 
 const MAX_RESUME_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 500;
-/** How long a server may take to end a stream after the reply, in ms. */
-const LINGER_MS = 1_000;
 const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]+$/;
 
 /** What a stream needs of its transport. */

@@ -15,9 +15,12 @@ export function networkHint(own: Environment, passed: Environment): string {
   const missing = Object.keys(own).filter(
     (name) => OF_THE_NETWORK.test(key(name)) && own[name] && !given.has(key(name)),
   );
-  if (missing.length === 0) return '';
-  const [are, one] = missing.length === 1 ? ['is', 'it'] : ['are', 'one'];
-  return `; ${missing.toSorted().join(', ')} of the gateway ${are} not passed on to it: --env NAME passes ${one} on (upstream.env in a file)`;
+  return missing.length === 0 ? '' : notPassed(missing);
+}
+
+function notPassed(names: readonly string[]): string {
+  const [are, one] = names.length === 1 ? ['is', 'it'] : ['are', 'one'];
+  return `; ${names.toSorted().join(', ')} of the gateway ${are} not passed on to it: --env NAME passes ${one} on (upstream.env in a file)`;
 }
 
 /** Shorter names are in any text. */
@@ -33,9 +36,7 @@ export function variablesHint(own: Environment, passed: Environment, words: stri
   const asked = Object.keys(own).filter(
     (name) => name.length >= MIN_NAME && passed[name] === undefined && named.has(name),
   );
-  if (asked.length > 0) {
-    return `; ${asked.join(', ')} of the gateway is not passed on to it: --env NAME does that (upstream.env in a file)`;
-  }
+  if (asked.length > 0) return notPassed(asked);
   const got = Object.keys(passed).toSorted().join(', ');
   return `; of variables it got ${got === '' ? 'none' : got}: --env NAME passes another one on (upstream.env in a file)`;
 }

@@ -28,7 +28,13 @@ test.each([
     { API_KEY: 'hunter2', PATH: '/bin' },
     { PATH: '/bin' },
     "KeyError: 'API_KEY'",
-    '; API_KEY of the gateway is not passed on to it: --env NAME does that (upstream.env in a file)',
+    '; API_KEY of the gateway is not passed on to it: --env NAME passes it on (upstream.env in a file)',
+  ],
+  [
+    { TENANT: 'a', API_KEY: 'hunter2' },
+    {},
+    'set API_KEY and TENANT',
+    '; API_KEY, TENANT of the gateway are not passed on to it: --env NAME passes one on (upstream.env in a file)',
   ],
   [
     { PATH: '/bin', HOME: '/' },
