@@ -160,7 +160,7 @@ export const EVENTS = {
   /** `session`: the name that the gateway gives to a process of a server over stdio. */
   'process.started': debug<OfRoute & { session: string; pid: number }>(),
   /** `dropped`: lines of its output that were not logged, because there were too many. */
-  'process.ended': debug<OfRoute & { session: string; problem: string; dropped: number }>(),
+  'process.ended': debug<OfRoute & { session: string; problem: string; dropped?: number }>(),
   'process.crashed': warn<OfRoute & { session: string; problem: string; dropped?: number }>(
     'a process of the server exited unexpectedly, or the gateway ended it because of invalid output; the next request starts another one',
   ),

@@ -193,8 +193,8 @@ async function realCallOf(
   session: Session,
 ): Promise<RealCallReport | null> {
   if (call === null || kind === 'http-sse') return null;
-  const failed = { tool: call.tool, outcome: 'late', answerMs: null, problem: null } as const;
-  return tryRealCall(session, deadline, call).catch(() => failed);
+  const late = { tool: call.tool, outcome: 'late', answerMs: null, problem: null } as const;
+  return tryRealCall(session, deadline, call).catch(() => late);
 }
 
 /** Pings without a session id: a server with sessions has to refuse it (transports, "Session Management"). */
