@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import type { Home } from '../connect/clients.ts';
 import { changeOf, findClients, type Change } from '../connect/connect.ts';
 import { replace } from '../connect/write.ts';
+import { messageOf } from '../lib/shown-text.ts';
 import type { CommandOf, Host } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 
@@ -46,8 +47,7 @@ export async function connect(
     say(`Written: ${found.file}. Start ${found.client} again.`);
     return EXIT.ok;
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    host.stderr.write(`mrtr-gateway: cannot write ${found.file}: ${why}\n`);
+    host.stderr.write(`mrtr-gateway: cannot write ${found.file}: ${messageOf(error)}\n`);
     return EXIT.checkFailed;
   }
 }

@@ -1,6 +1,7 @@
 /** What `connect` finds of clients, and what it would change. */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { messageOf } from '../lib/shown-text.ts';
 import { CLIENT_PROGRAMS, type ClientProgram } from '../model/client-programs.ts';
 import { isJsonObject } from '../protocol/json.ts';
 import { CONNECTABLE_NAMES, formatOf, type ConnectableName, type Home } from './clients.ts';
@@ -65,7 +66,7 @@ export async function changeOf(found: FoundClient, name: string, url: string): P
   try {
     before = await readUserFile(found.file);
   } catch (error) {
-    problem = `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
+    problem = `it cannot be read (${messageOf(error)})`;
   }
   const text = before.text ?? '';
   const edited = isToml ? withTomlEntry(text, entry, feature) : withJsonEntry(text, entry);

@@ -3,6 +3,7 @@ import type { Config } from '../config/schema.ts';
 import { inBackground } from '../lib/background.ts';
 import { sleep } from '../lib/clock.ts';
 import { Semaphore } from '../lib/semaphore.ts';
+import { messageOf } from '../lib/shown-text.ts';
 import { finder, type Finding } from './finding.ts';
 import { checkIngress } from './ingress.ts';
 import { checkCertificates, checkJwks } from './keys.ts';
@@ -107,6 +108,6 @@ async function guarded(
     const found = await work();
     return Array.isArray(found) ? (found as readonly Finding[]) : [found as Finding];
   } catch (error) {
-    return [finder(check, of).failed(error instanceof Error ? error.message : String(error))];
+    return [finder(check, of).failed(messageOf(error))];
   }
 }

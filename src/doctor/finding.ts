@@ -1,5 +1,5 @@
 /** What a check found, as a line for people and as JSON. */
-import { asOneLine, escapeUnseen } from '../lib/shown-text.ts';
+import { asOneLine, shownJson } from '../lib/shown-text.ts';
 
 const VERDICTS = ['ok', 'warning', 'failed'] as const;
 export type Verdict = (typeof VERDICTS)[number];
@@ -47,6 +47,5 @@ export function summaryOf(findings: readonly Finding[]): string {
 
 /** Formats all findings as one JSON document. Members can be added; their names do not change. */
 export function jsonOf(findings: readonly Finding[]): string {
-  const report = { format: 1, verdict: worstOf(findings), findings };
-  return `${escapeUnseen(JSON.stringify(report, null, 2), '\n')}\n`;
+  return shownJson({ format: 1, verdict: worstOf(findings), findings });
 }

@@ -4,12 +4,11 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { formatPath, type FieldPath } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
-import { fetchJson } from '../identity/fetch-json.ts';
+import { readKeys, type JwksSource } from '../identity/key-set.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Environment } from '../lib/program.ts';
+import { messageOf } from '../lib/shown-text.ts';
 import { finder, type Finding } from './finding.ts';
-
-type Jwks = Extract<Config['identity'], { readonly source: 'jwt' }>['jwks'];
 
 /** As the gateway takes them: issuers add members of their own. A private key is a mistake. */
 const publicKeys = z.looseObject({
@@ -23,7 +22,7 @@ const publicKeys = z.looseObject({
 });
 
 /** Reads the keys that access tokens are verified with. */
-export async function checkJwks({ url, file }: Jwks, clock: Clock): Promise<Finding> {
+export async function checkJwks({ url, file }: JwksSource, clock: Clock): Promise<Finding> {
   const { ok, warning, failed } = finder('jwks');
   const name = url === null ? (file ?? '') : `${url.origin}${url.pathname}`;
   const without = 'without keys every token is refused';
@@ -39,13 +38,6 @@ export async function checkJwks({ url, file }: Jwks, clock: Clock): Promise<Find
   } catch (error) {
     return failed(`${name} cannot be read (${messageOf(error)}); ${without}`);
   }
-}
-
-async function readKeys({ url, file }: Jwks, clock: Clock): Promise<unknown> {
-  if (url === null) return JSON.parse(await readFile(file ?? '', 'utf8')) as unknown;
-  const { status, body } = await fetchJson(url, { form: null }, clock);
-  if (status !== 200) throw new Error(`HTTP status ${status}`);
-  return body;
 }
 
 const DAY_MS = 86_400_000;
@@ -134,10 +126,4 @@ function* textsIn(value: unknown, path: FieldPath): Iterable<Text> {
 function keyBeside(path: FieldPath, beside: object): string | null {
   const key = path.at(-1) === 'cert' && 'key' in beside ? beside.key : null;
   return typeof key === 'string' ? key : null;
-}
-
-function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { code } = error as NodeJS.ErrnoException;
-  return error.message || (code ?? error.name);
 }

@@ -4,7 +4,6 @@ import { formatAddress, type ListenAddress } from '../lib/address.ts';
 import { StartFailure } from '../lib/program.ts';
 import { liveSnapshot } from '../ops/live/snapshot.ts';
 import { finder, type Finding } from './finding.ts';
-import { differenceOf } from './redis.ts';
 
 /** Tokens are refused that are off by more than half a minute, and logs of machines no longer fit together long before that. */
 const TOLERATED_MS = 10_000;
@@ -25,6 +24,13 @@ export function checkClock(others: readonly OtherClock[]): Finding {
   if (Math.abs(nearest.aheadMs) <= TOLERATED_MS) return ok(text);
   const all = rest.length === 0 ? '' : ', and further from those of all others';
   return warning(`${text}${all}: set it with NTP, since tokens are refused by the clock`);
+}
+
+/** Says how far a clock is from another one, as a phrase before its name. */
+export function differenceOf(aheadMs: number): string {
+  const ms = Math.abs(aheadMs);
+  const shown = ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
+  return ms === 0 ? 'equal to that of' : `${shown} ${aheadMs > 0 ? 'ahead of' : 'behind'} that of`;
 }
 
 /** Compares the limit of open files with what the configured limits can need. */

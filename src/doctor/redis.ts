@@ -6,6 +6,7 @@ import { addressOf } from '../fleet/redis/options.ts';
 import { readClock } from '../fleet/store/fleet-clock.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import { finder, type Finding } from './finding.ts';
+import { differenceOf } from './machine.ts';
 
 /** As far as replicas may differ before the gateway corrects its clock, in ms. */
 const TOLERATED_MS = 1_000;
@@ -67,13 +68,6 @@ export async function checkRedis(options: RedisConfig, clock: Clock): Promise<Fi
   } finally {
     redis.disconnect();
   }
-}
-
-/** Says how far a clock is from another one, as a phrase before its name. */
-export function differenceOf(aheadMs: number): string {
-  const ms = Math.abs(aheadMs);
-  const shown = ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
-  return ms === 0 ? 'equal to that of' : `${shown} ${aheadMs > 0 ? 'ahead of' : 'behind'} that of`;
 }
 
 function factsIn(info: string): NodeFacts {

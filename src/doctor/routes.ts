@@ -2,6 +2,7 @@
 import type { RouteConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Environment } from '../lib/program.ts';
+import { isOneSession } from '../probe/advice.ts';
 import { lineAbout } from '../probe/print.ts';
 import { ProbeFailure } from '../probe/probe-failure.ts';
 import { probe } from '../probe/probe.ts';
@@ -77,12 +78,11 @@ function problemsOf(report: ProbeReport, { upstream, sessions, parking }: RouteC
   const problems: string[] = [];
   if (tools.problem !== null) problems.push(`its tools cannot be read (${tools.problem})`);
   if (served !== 'bridged') return problems;
-  const second = report.sessions.second;
-  if ((second === 'refused' || second === 'broke') && sessions.max !== 1) {
+  if (isOneSession(report.sessions) && sessions.max !== 1) {
     problems.push('it stands one session at a time: set sessions.max: 1');
   }
   const isStateful = upstream.process !== null || upstream.statefulWithoutSessionId;
-  if (report.sessions.kind === 'none' && !isStateful) {
+  if (advice.statefulWithoutSessionId && !isStateful) {
     problems.push(
       'without a session id its tools cannot ask: if it is a single process, set upstream.statefulWithoutSessionId: true',
     );

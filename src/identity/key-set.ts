@@ -7,6 +7,7 @@ import type { createLocalJWKSet, JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import { vitalWork } from '../lib/background.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { loadedOnce } from '../lib/once.ts';
+import { messageOf } from '../lib/shown-text.ts';
 import { fetchJson } from './fetch-json.ts';
 
 export interface JwksSource {
@@ -104,32 +105,30 @@ export class KeySet {
   }
 
   async #attempt(): Promise<void> {
-    const { clock, onFailure } = this.#options;
+    const { source, clock, onFailure } = this.#options;
     this.#timer?.cancel();
     this.#triedAtMs = clock.elapsed();
     let nextMs = READ_EVERY_MS;
     try {
       const { createLocalJWKSet } = await loadJose();
-      this.#keys = createLocalJWKSet((await this.#load()) as JSONWebKeySet);
+      this.#keys = createLocalJWKSet((await readKeys(source, clock)) as JSONWebKeySet);
       this.#readAtMs = clock.elapsed();
       this.#retryMs = FIRST_RETRY_MS;
     } catch (error) {
       nextMs = this.#retryMs;
       this.#retryMs = Math.min(nextMs * 2, MAX_RETRY_MS);
-      onFailure(error instanceof Error ? error.message || error.name : String(error));
+      onFailure(messageOf(error));
     }
     if (!this.#closed) this.#timer = clock.setTimer(nextMs, () => vitalWork(this.#read()));
   }
+}
 
-  async #load(): Promise<unknown> {
-    const { url, file } = this.#options.source;
-    if (url !== null) {
-      const { status, body } = await fetchJson(url, { form: null }, this.#options.clock);
-      if (status !== 200) throw new Error(`the server responded with HTTP status ${status}`);
-      return body;
-    }
-    return JSON.parse(await readFile(file ?? '', 'utf8'));
-  }
+/** Reads what is in the place of the keys. @throws Error if there is no JSON */
+export async function readKeys({ url, file }: JwksSource, clock: Clock): Promise<unknown> {
+  if (url === null) return JSON.parse(await readFile(file ?? '', 'utf8'));
+  const { status, body } = await fetchJson(url, { form: null }, clock);
+  if (status !== 200) throw new Error(`the server responded with HTTP status ${status}`);
+  return body;
 }
 
 /**

@@ -27,6 +27,18 @@ export function asOneLine(text: string, maxCharacters: number): string {
   return line.length > maxCharacters ? `${line.slice(0, maxCharacters - 1)}…` : line;
 }
 
+/** Returns what an error says, whatever was thrown. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code } = error as NodeJS.ErrnoException;
+  return error.message || (code ?? error.name);
+}
+
+/** Formats a value as JSON that people read, with a new line at its end. */
+export function shownJson(value: unknown): string {
+  return `${escapeUnseen(JSON.stringify(value, null, 2), '\n')}\n`;
+}
+
 /**
  * Lists what has to be masked so that secrets are not shown: each value, its lines, and how JSON writes it.
  * @returns the longest first, since a value can begin with another one

@@ -134,7 +134,8 @@ function sessionNotes({ sessions }: Findings): string[] {
 
 type OneSessionReport = SessionsReport & { readonly second: keyof typeof ONE_SESSION };
 
-function isOneSession(sessions: SessionsReport): sessions is OneSessionReport {
+/** Tells whether a server stands one session at a time. */
+export function isOneSession(sessions: SessionsReport): sessions is OneSessionReport {
   return sessions.second in ONE_SESSION;
 }
 

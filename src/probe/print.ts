@@ -1,6 +1,6 @@
 /** Prints a report as text or as JSON, without control characters of the server. */
 import { stringify } from 'yaml';
-import { asOneLine, escapeUnseen } from '../lib/shown-text.ts';
+import { asOneLine, shownJson } from '../lib/shown-text.ts';
 import { isJsonObject, type JsonObject } from '../protocol/json.ts';
 import type { Entry, Listing, ResourceEntry, ToolEntry } from '../upstream/discovery/listings.ts';
 import type { ProbeReport } from './report.ts';
@@ -20,7 +20,7 @@ const MAX_LINE_WIDTH = 100;
 
 /** Formats a report as JSON and a newline. */
 export function jsonText(report: ProbeReport): string {
-  return `${escapeUnseen(JSON.stringify(report, null, 2), '\n')}\n`;
+  return shownJson(report);
 }
 
 /** Formats a report as lines of text. */

@@ -2,6 +2,7 @@
  * Resolves references in values: `${NAME}` and `${NAME:-default}` anywhere in a string, and `file:/path` for
  * secrets. They are resolved after parsing, so that a resolved value cannot add YAML.
  */
+import { messageOf } from '../../lib/shown-text.ts';
 import { type FieldPath, isSecretField, type Problem } from './problem.ts';
 
 export interface ReferenceSources {
@@ -51,7 +52,7 @@ export function resolveReferences(data: unknown, sources: ReferenceSources): Res
       );
       return reading ? sources.readSecret(filled).replace(/\r?\n$/, '') : filled;
     } catch (error) {
-      problems.push({ path, text: error instanceof Error ? error.message : String(error) });
+      problems.push({ path, text: messageOf(error) });
       return text;
     }
   };

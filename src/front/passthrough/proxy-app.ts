@@ -8,6 +8,7 @@ import type replyFrom from '@fastify/reply-from';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { refuseError } from '../../edge/http/guard.ts';
 import type { PassedRequest } from '../../edge/options.ts';
+import { messageOf } from '../../lib/shown-text.ts';
 import { createStreamingApp } from './streaming-app.ts';
 import type { PassThroughOptions } from './options.ts';
 import { refusePassThrough } from './response.ts';
@@ -124,7 +125,6 @@ class LibraryMissing extends Error {
   readonly code = 'pass_through_not_loaded';
 
   constructor(cause: unknown) {
-    const problem = cause instanceof Error ? cause.message : String(cause);
-    super(`the forwarding library cannot be loaded: ${problem}`, { cause });
+    super(`the forwarding library cannot be loaded: ${messageOf(cause)}`, { cause });
   }
 }
