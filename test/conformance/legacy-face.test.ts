@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { startLegacyConformance } from '../fixtures/conformance/process.ts';
 import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-import { readRequirements, runSuite } from './suite.ts';
+import { readRequirements, runSuite, SUITE_TEST_MS } from './suite.ts';
 
 const SERVER = fileURLToPath(
   new URL('../fixtures/conformance/legacy-conformance.ts', import.meta.url),
@@ -14,12 +14,16 @@ const ASKING = { transport: 'streamable-http', asks: 'related', ids: 'string' } 
 
 // Rule face-26: The gateway meets all requirements of 2025-11-25 for a server, in front of modern servers and of
 // servers over stdio.
-test('all that 2025-11-25 requires of a server is done in front of one over stdio', async () => {
-  const upstream = { command: process.execPath, args: [SERVER, '--transport', 'stdio'] };
-  const gateway = await GatewayProcess.start({ upstream: '', relay: false, route: { upstream } });
-  stopAfterTest(() => gateway.kill());
-  await expectAll(gateway.url);
-});
+test(
+  'all that 2025-11-25 requires of a server is done in front of one over stdio',
+  { timeout: SUITE_TEST_MS },
+  async () => {
+    const upstream = { command: process.execPath, args: [SERVER, '--transport', 'stdio'] };
+    const gateway = await GatewayProcess.start({ upstream: '', relay: false, route: { upstream } });
+    stopAfterTest(() => gateway.kill());
+    await expectAll(gateway.url);
+  },
+);
 
 // Rule face-26.
 test('all that 2025-11-25 requires of a server is done in front of a modern server', async () => {

@@ -14,8 +14,13 @@ const PACKAGE = new URL('../../node_modules/@modelcontextprotocol/conformance/',
 const PROGRAM = fileURLToPath(new URL('dist/index.js', PACKAGE));
 // A directory for each scenario that was started: `server-<scenario>-<time>`.
 const RESULT_DIRECTORY = /^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/;
-// Far more than the few seconds of a run; less than the time that a hook may take.
-const RUN_TIMEOUT_MS = 50_000;
+/**
+ * The longest time that a run may take, in ms, less than a hook may. In front of a server over stdio, each of the 30
+ * scenarios starts a process: 25 s on two slow cores, and twice that when other tests run beside it.
+ */
+const RUN_TIMEOUT_MS = 110_000;
+/** The time that a test with a run of the suite may take, in ms: what the run leaves is for the gateway. */
+export const SUITE_TEST_MS = 120_000;
 
 const Check = z.object({
   id: z.string(),
@@ -95,6 +100,8 @@ async function runProgram(args: readonly string[]): Promise<Omit<SuiteRun, 'scen
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));
   }
   await once(child, 'close');
+  if (child.signalCode !== null)
+    throw new Error(`the suite was stopped by ${child.signalCode}: ${output}`);
   return { exitCode: child.exitCode, output };
 }
 
