@@ -11,6 +11,7 @@ import { pathToFileURL } from 'node:url';
 import { build, type Plugin } from 'rolldown';
 
 const ROOT = join(import.meta.dirname, '..');
+const PROGRAM = join(ROOT, 'src/main.ts');
 const LICENSE = /^(?:licen[cs]e|notice)/i;
 
 /** Makes the program with its libraries in a folder, in place of an earlier one. */
@@ -35,24 +36,38 @@ export async function copyCommand(folder: string): Promise<void> {
 }
 
 /**
- * Writes `dist/`.
+ * Writes `dist/` with the page.
  * @param outside the libraries that are not in it
  * @returns the files that are in it
  */
 async function writeDist(folder: string, outside: string[] = []): Promise<string[]> {
+  const modules = await writeProgram(folder, PROGRAM, outside);
+  await cp(join(ROOT, 'src/ops/live/page'), join(folder, 'dist/page'), {
+    recursive: true,
+    filter: (path) => !path.endsWith('.json'),
+  });
+  return modules;
+}
+
+/**
+ * Writes a program as `dist/main.js`, in place of an earlier `dist/`.
+ * @param outside the libraries that are not in it
+ * @returns the files that are in it
+ */
+export async function writeProgram(
+  folder: string,
+  program: string,
+  outside: string[] = [],
+): Promise<string[]> {
   const dist = join(folder, 'dist');
   await rm(dist, { recursive: true, force: true });
   const { output } = await build({
-    input: join(ROOT, 'src/main.ts'),
+    input: { main: program },
     platform: 'node',
     logLevel: 'warn',
     external: outside,
     plugins: [ASCII],
     output: { dir: dist, format: 'esm', chunkFileNames: '[name]-[hash].js' },
-  });
-  await cp(join(ROOT, 'src/ops/live/page'), join(dist, 'page'), {
-    recursive: true,
-    filter: (path) => !path.endsWith('.json'),
   });
   return output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []));
 }

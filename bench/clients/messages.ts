@@ -58,6 +58,22 @@ export function modernCall(
   };
 }
 
+/** A `server/discover` of a caller with credentials of its own, for which the server has to be asked. */
+export function discoverRequest(): HttpCall {
+  const method = 'server/discover';
+  return {
+    headers: {
+      'content-type': 'application/json',
+      accept: ACCEPT,
+      authorization: 'Bearer bench',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      [PRINCIPAL_HEADER]: 'bench',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: META } }),
+  };
+}
+
 /**
  * A request of a client that knows tasks: a call of the tool that asks, or about a task.
  * @param task what it is about

@@ -1,24 +1,14 @@
 /** How long each program takes to start, and the memory of its process, idle and after a load. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { bundle, bundleOwn, copyCommand } from '../../scripts/bundle.ts';
-import { Child } from '../processes/child.ts';
-import {
-  asUsers,
-  CHECKOUT,
-  PROGRAM,
-  startGateway,
-  type GatewayOptions,
-  type Launch,
-} from '../processes/gateway-process.ts';
-import { imageRun } from '../processes/image.ts';
-import { residentBytes } from '../processes/resident.ts';
 import { Connection, load } from '../clients/load.ts';
 import { modernCall } from '../clients/messages.ts';
-import type { FootprintOptions } from '../sizes.ts';
+import { residentBytes } from '../processes/resident.ts';
 import { ratio, spreadOf, type Spread } from '../report/statistics.ts';
+import type { FootprintOptions } from '../sizes.ts';
+import { coldDiscovery, type ColdDiscover } from './cold-discover.ts';
+import { makeForms, type Start } from './forms.ts';
 
-/** Of one version of the gateway. */
+/** Of one program. */
 export interface Footprint {
   readonly startMs: Spread;
   readonly idleRssBytes: Spread;
@@ -26,16 +16,17 @@ export interface Footprint {
 }
 
 export interface FootprintResult {
-  /** As the package has it. */
+  /** See `Forms`. */
   readonly gateway: Footprint;
-  /** As the image has it: with its libraries in the bundle. */
   readonly image: Footprint;
+  readonly bare: Footprint;
   readonly earlier: Footprint | null;
   /** The gateway's to the earlier version's. */
   readonly startToEarlier: number | null;
   readonly idleToEarlier: number | null;
   readonly loadedToEarlier: number | null;
   readonly loadMs: number;
+  readonly discovers: readonly ColdDiscover[];
 }
 
 interface Sample {
@@ -54,61 +45,46 @@ export async function measureFootprint(
   { starts, loadMs }: FootprintOptions,
   done: (share: number) => void,
 ): Promise<FootprintResult> {
-  const upstreamUrl = `${upstream}/mcp`;
-  const versions: Pick<GatewayOptions, 'checkout' | 'launch'>[] = [
-    { launch: await packaged() },
-    { launch: await asImage() },
-  ];
-  if (earlier !== null) versions.push({ checkout: earlier, launch: asUsers });
-  const samples: Sample[][] = versions.map(() => []);
+  const { package: ofPackage, image, bare, earlier: before } = await makeForms(folder, earlier);
+  const forms = [ofPackage, image, bare, ...(before === null ? [] : [before])];
+  const samples: Sample[][] = forms.map(() => []);
+  // Fills the compile cache.
+  for (const form of forms) await startOnce(form, upstream);
   for (let start = 0; start < starts; start += 1) {
-    for (const [index, version] of versions.entries()) {
-      samples[index]?.push(await startOnce({ upstreamUrl, folder, ...version }));
+    for (const [index, form] of forms.entries()) {
+      samples[index]?.push(await startOnce(form, upstream));
     }
   }
+  const discovers = await coldDiscovery(folder, starts);
   const loaded: number[] = [];
-  for (const version of versions) {
-    done((1 + loaded.length) / (1 + versions.length));
-    loaded.push(await rssAfterLoad({ upstreamUrl, folder, ...version }, loadMs));
+  for (const form of forms) {
+    done((1 + loaded.length) / (1 + forms.length));
+    loaded.push(await rssAfterLoad(form, upstream, loadMs));
   }
-  const [gateway, image, before] = versions.map((_version, index) =>
+  const [gateway, ofImage, ofBare, ofEarlier] = forms.map((_form, index) =>
     footprint(samples[index] ?? [], loaded[index] ?? NaN),
   );
-  if (gateway === undefined || image === undefined) throw new Error('nothing was measured');
+  if (gateway === undefined || ofImage === undefined || ofBare === undefined) {
+    throw new Error('nothing was measured');
+  }
   const to = (of: (one: Footprint) => number) =>
-    before === undefined ? null : ratio(of(gateway), of(before));
+    ofEarlier === undefined ? null : ratio(of(gateway), of(ofEarlier));
   return {
     gateway,
-    image,
-    earlier: before ?? null,
+    image: ofImage,
+    bare: ofBare,
+    earlier: ofEarlier ?? null,
     startToEarlier: to(({ startMs }) => startMs.median),
     idleToEarlier: to(({ idleRssBytes }) => idleRssBytes.median),
     loadedToEarlier: to(({ loadedRssBytes }) => loadedRssBytes),
     loadMs,
+    discovers,
   };
 }
 
-/** Makes the program of the package, where it finds the libraries of this checkout. */
-async function packaged(): Promise<Launch> {
-  const folder = new URL('results/package/', CHECKOUT);
-  await bundleOwn(fileURLToPath(folder));
-  await copyCommand(fileURLToPath(folder));
-  return (_program, args) => asUsers(new URL(PROGRAM, folder), args);
-}
-
-/** Makes the program of the image. */
-async function asImage(): Promise<Launch> {
-  const folder = new URL('results/image/', CHECKOUT);
-  await bundle(fileURLToPath(folder));
-  const { flags, env } = imageRun();
-  const program = fileURLToPath(new URL(PROGRAM, folder));
-  return (_program, args) =>
-    Child.program('the gateway', process.execPath, [...flags, program, ...args], env);
-}
-
-async function startOnce(version: GatewayOptions): Promise<Sample> {
+async function startOnce(start: Start, upstream: string): Promise<Sample> {
   const startedAt = performance.now();
-  const { child } = await startGateway(version);
+  const { child } = await start(upstream);
   const startMs = performance.now() - startedAt;
   await pause(SETTLE_MS);
   const idleRssBytes = residentBytes(child.pid);
@@ -117,8 +93,8 @@ async function startOnce(version: GatewayOptions): Promise<Sample> {
   return { startMs, idleRssBytes };
 }
 
-async function rssAfterLoad(version: GatewayOptions, loadMs: number): Promise<number> {
-  const { child, origin } = await startGateway(version);
+async function rssAfterLoad(start: Start, upstream: string, loadMs: number): Promise<number> {
+  const { child, origin } = await start(upstream);
   const connections = Array.from(
     { length: CONNECTIONS },
     () => new Connection(origin, '/mcp', (id) => modernCall('echo', id)),

@@ -7,7 +7,7 @@ import { freePort } from '../../test/fixtures/processes.ts';
 import { PRINCIPAL_HEADER } from '../clients/messages.ts';
 import { Child } from './child.ts';
 import { configurationFor, schemaOf, type Setting } from './gateway-config.ts';
-import { answers } from './listening.ts';
+import { answers, takesConnections } from './listening.ts';
 
 export const CHECKOUT = new URL('../..', import.meta.url);
 export const PROGRAM = 'bin/mrtr-gateway.js';
@@ -48,6 +48,8 @@ export interface GatewayOptions {
   readonly concurrency?: 'auto' | 'separate';
   /** Without it more than the benchmark parks. */
   readonly maxParkedCalls?: number;
+  /** The server may be down, so that it is not waited for. */
+  readonly withoutServer?: boolean;
 }
 
 export interface GatewayProcess {
@@ -71,15 +73,19 @@ export const asUsers: Launch = (program, args) =>
 
 const withProbe: Launch = (program, args) => Child.node('the gateway', program, args);
 
-/** Starts a gateway in front of the upstream; resolves when it is ready. */
+/** Starts a gateway in front of the upstream; resolves when it is ready, or without a server when it listens. */
 export async function startGateway(options: GatewayOptions): Promise<GatewayProcess> {
-  const { folder, checkout = CHECKOUT, launch = withProbe } = options;
+  const { folder, checkout = CHECKOUT, launch = withProbe, withoutServer = false } = options;
   const [port, adminPort] = [await freePort(), await freePort()];
   const file = join(folder, `gateway-${port}.json`);
   const wanted = settings(options, port, adminPort);
   const { config, leftOut } = configurationFor(schemaOf(checkout), wanted);
   await writeFile(file, JSON.stringify(config));
   const child = launch(new URL(PROGRAM, checkout), ['--config', file]);
+  if (withoutServer) {
+    await takesConnections(port, child);
+    return running(child, port, adminPort, leftOut);
+  }
   return ready(child, port, adminPort, leftOut);
 }
 
@@ -97,8 +103,17 @@ async function ready(
   adminPort: number,
   leftOut: readonly string[],
 ): Promise<GatewayProcess> {
+  await answers(`http://127.0.0.1:${adminPort}/readyz`, child);
+  return running(child, port, adminPort, leftOut);
+}
+
+function running(
+  child: Child,
+  port: number,
+  adminPort: number,
+  leftOut: readonly string[],
+): GatewayProcess {
   const adminOrigin = `http://127.0.0.1:${adminPort}`;
-  await answers(`${adminOrigin}/readyz`, child);
   const resumes = async (recoveredBy: string) => {
     const { body } = await request(`${adminOrigin}/metrics`);
     const lines = (await body.text()).split('\n');

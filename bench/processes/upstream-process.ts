@@ -192,5 +192,5 @@ async function readBody(request: IncomingMessage): Promise<string> {
 // Nobody is disconnected for being idle between two repetitions.
 server.keepAliveTimeout = 0;
 server.requestTimeout = 0;
-const [host = '127.0.0.1'] = process.argv.slice(2);
-server.listen(0, host, () => announcePort(server));
+const [host = '127.0.0.1', port = '0'] = process.argv.slice(2);
+server.listen(Number(port), host, () => announcePort(server));
