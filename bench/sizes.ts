@@ -63,6 +63,8 @@ export interface RelayOptions {
   readonly warmUp: number;
   /** Retries of each kind, timed in turns. */
   readonly samples: number;
+  /** Each with processes of its own; odd, so that one is in the middle. */
+  readonly repetitions: number;
 }
 
 export interface ReplicasOptions {
@@ -168,7 +170,7 @@ export const FULL: Sizes = {
   official: { warmUp: 200, samples: 200 },
   stdio: { runMs: 10_000, quietMs: 6_000 },
   legacy: { rounds: 10, runMs: 500, sessions: 30 },
-  relay: { warmUp: 150, samples: 300 },
+  relay: { warmUp: 150, samples: 300, repetitions: 5 },
   replicas: { warmUpMs: 8_000, rounds: 40, runMs: 250, callers: 16 },
   workers: { share: 0.12, warmUpMs: 25_000, rounds: 10, runMs: 2_500 },
   parked: {
@@ -225,7 +227,7 @@ export const QUICK: Sizes = {
   official: { warmUp: 5, samples: 20 },
   stdio: { runMs: 2_000, quietMs: 3_000 },
   legacy: { rounds: 3, runMs: 200, sessions: 8 },
-  relay: { warmUp: 50, samples: 80 },
+  relay: { warmUp: 50, samples: 80, repetitions: 1 },
   replicas: { warmUpMs: 500, rounds: 4, runMs: 150, callers: 16 },
   workers: { share: 0.12, warmUpMs: 2_000, rounds: 2, runMs: 1_000 },
   parked: {

@@ -42,6 +42,8 @@ export interface PathResult {
   /** Over all calls of all rounds. */
   readonly medianMs: number;
   readonly p99Ms: number;
+  /** As a ratio to the blind proxy's in the same round. */
+  readonly p99ToBlind: Spread;
   /** Beyond the direct way's. */
   readonly addedMedianMs: number;
   readonly addedP99Ms: number;
@@ -149,12 +151,9 @@ function summary(path: PathName, connections: number, rounds: readonly Round[]):
     isThere(name) ? median(latencies(name)) - median(direct) : null;
   const addedMedianMs = medianMs - median(direct);
   const cpu = cpuMsPerCall(of(path));
-  const callsPerSecondTo = (peer: PathName) =>
-    spreadOf(
-      rounds.map(
-        (round) => sampleOf(round, path).callsPerSecond / sampleOf(round, peer).callsPerSecond,
-      ),
-    );
+  const inRounds = (peer: PathName, figure: (sample: Sample) => number) =>
+    spreadOf(rounds.map((round) => figure(sampleOf(round, path)) / figure(sampleOf(round, peer))));
+  const callsPerSecondTo = (peer: PathName) => inRounds(peer, (one) => one.callsPerSecond);
   return {
     path,
     connections,
@@ -164,6 +163,7 @@ function summary(path: PathName, connections: number, rounds: readonly Round[]):
     callsPerSecondToDirect: callsPerSecondTo('direct'),
     medianMs,
     p99Ms,
+    p99ToBlind: inRounds('http-proxy', (one) => percentile(one.latenciesMs, 0.99)),
     addedMedianMs,
     addedP99Ms: p99Ms - percentile(direct, 0.99),
     addedMedianToBlind: ratio(addedMedianMs, addedMedian('http-proxy')),

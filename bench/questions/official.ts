@@ -25,6 +25,7 @@ export interface Way {
   readonly medianMs: number;
   readonly p99Ms: number;
   readonly toDirect: number | null;
+  readonly toBlind: number | null;
 }
 
 const BLIND_PROXY = new URL('../calls/blind-proxy-process.ts', import.meta.url);
@@ -55,13 +56,17 @@ export async function measureOfficial(
       }
       await Promise.all(WAYS.map((way) => clients[way].close()));
       const counted = (way: (typeof WAYS)[number]) => times[way].slice(warmUp);
-      const directMs = median(counted('direct'));
-      const [ofGateway, ofBlind, ofDirect] = [
-        wayOf(counted('gateway'), directMs),
-        wayOf(counted('blind'), directMs),
-        wayOf(counted('direct'), directMs),
-      ];
-      return { samples, gateway: ofGateway, blind: ofBlind, direct: ofDirect };
+      const [directMs, blindMs] = [median(counted('direct')), median(counted('blind'))];
+      const of = (way: (typeof WAYS)[number]): Way => {
+        const medianMs = median(counted(way));
+        return {
+          medianMs,
+          p99Ms: percentile(counted(way), 0.99),
+          toDirect: ratio(medianMs, directMs),
+          toBlind: ratio(medianMs, blindMs),
+        };
+      };
+      return { samples, gateway: of('gateway'), blind: of('blind'), direct: of('direct') };
     } finally {
       await gateway.child.stop();
     }
@@ -91,9 +96,4 @@ async function ask(client: Client): Promise<number> {
   const tookMs = performance.now() - startedAt;
   if (!JSON.stringify(result).includes(ADA.name)) throw new Error('not the answer that was given');
   return tookMs;
-}
-
-function wayOf(times: readonly number[], directMs: number): Way {
-  const medianMs = median(times);
-  return { medianMs, p99Ms: percentile(times, 0.99), toDirect: ratio(medianMs, directMs) };
 }

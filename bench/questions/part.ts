@@ -8,10 +8,11 @@ import { measureQuestions, type Latency } from './questions.ts';
 
 const cells = ({ medianMs, p99Ms }: Latency) => [spreadCell(medianMs, 2), spreadCell(p99Ms, 2)];
 
-const wayCells = ({ medianMs, p99Ms, toDirect }: Way) => [
+const wayCells = ({ medianMs, p99Ms, toDirect, toBlind }: Way) => [
   medianMs.toFixed(2),
   p99Ms.toFixed(2),
   toDirect?.toFixed(2) ?? '-',
+  toBlind?.toFixed(2) ?? '-',
 ];
 
 export const questions = part({
@@ -52,7 +53,7 @@ export const official = part({
     tables: [
       {
         rows: [
-          ['', 'median ms', 'p99 ms', 'x direct'],
+          ['', 'median ms', 'p99 ms', 'x direct', 'x blind'],
           ['modern client, through the gateway', ...wayCells(result.gateway)],
           ['legacy client, through @fastify/http-proxy', ...wayCells(result.blind)],
           ['legacy client, direct', ...wayCells(result.direct)],
@@ -63,9 +64,9 @@ export const official = part({
   wanted: [
     {
       what: 'a whole question, official client, server-everything',
-      against: 'direct',
-      goal: 'at most 1.6 x',
-      measured: ({ gateway }) => times(gateway.toDirect, 2),
+      against: '@fastify/http-proxy',
+      goal: 'at most 1.2 x',
+      measured: ({ gateway }) => times(gateway.toBlind, 2),
     },
   ],
 });
