@@ -1,4 +1,6 @@
 /** How much each part of the benchmark does, for each kind of run. */
+import type { Turns } from './clients/ways.ts';
+
 export interface Sizes {
   /** After this long, in ms, the run is given up, so that it always ends. */
   readonly giveUpMs: number;
@@ -49,12 +51,11 @@ export interface StdioOptions {
   readonly runMs: number;
   /** How long the quiet tool works, in ms. */
   readonly quietMs: number;
+  /** For each number of callers. */
+  readonly calls: Turns;
 }
 
-export interface LegacyOptions {
-  readonly rounds: number;
-  /** How long each path is loaded in one round, in ms. */
-  readonly runMs: number;
+export interface LegacyOptions extends Turns {
   /** How many more sessions are opened for the memory of one. */
   readonly sessions: number;
 }
@@ -168,7 +169,7 @@ export const FULL: Sizes = {
   },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 200, samples: 200 },
-  stdio: { runMs: 10_000, quietMs: 6_000 },
+  stdio: { runMs: 10_000, quietMs: 6_000, calls: { rounds: 24, runMs: 500 } },
   legacy: { rounds: 10, runMs: 500, sessions: 30 },
   relay: { warmUp: 150, samples: 300, repetitions: 5 },
   replicas: { warmUpMs: 8_000, rounds: 40, runMs: 250, callers: 16 },
@@ -225,7 +226,7 @@ export const QUICK: Sizes = {
   },
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
   official: { warmUp: 5, samples: 20 },
-  stdio: { runMs: 2_000, quietMs: 3_000 },
+  stdio: { runMs: 2_000, quietMs: 3_000, calls: { rounds: 4, runMs: 250 } },
   legacy: { rounds: 3, runMs: 200, sessions: 8 },
   relay: { warmUp: 50, samples: 80, repetitions: 1 },
   replicas: { warmUpMs: 500, rounds: 4, runMs: 150, callers: 16 },

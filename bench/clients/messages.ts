@@ -24,7 +24,8 @@ export function markOf(callNumber: number): string {
   return `<call ${callNumber}>`;
 }
 
-function argumentsOf(callNumber: number) {
+/** The arguments of a call of `echo` or `ask`. */
+export function argumentsOf(callNumber: number) {
   const detail = ['wind', 'rain', 'sun'];
   return { city: 'Ljubljana', days: 3, units: 'metric', detail, mark: markOf(callNumber) };
 }

@@ -1,4 +1,5 @@
 /** Legacy clients in front of a server over stdio. */
+import { WAY_HEAD, wayCells } from '../clients/ways.ts';
 import { part } from '../part.ts';
 import { measureLegacy, type LegacyResult, type LegacyRow } from './legacy.ts';
 import type { PathName } from './paths.ts';
@@ -15,16 +16,7 @@ export const legacy = part({
     ],
     tables: [
       {
-        rows: [
-          ['path', 'at once', 'calls/s', 'median ms', 'µs of processor a call'],
-          ...rows.map(({ path, callers, callsPerSecond, medianMs, cpuMicroseconds }) => [
-            path,
-            String(callers),
-            callsPerSecond.toFixed(0),
-            medianMs.toFixed(2),
-            cpuMicroseconds?.toFixed(0) ?? '-',
-          ]),
-        ],
+        rows: [WAY_HEAD, ...rows.map(wayCells)],
       },
       {
         caption: 'One more session, without the process of the server',

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { freePort } from '../../test/fixtures/processes.ts';
 import { openLegacySession } from '../clients/legacy-session.ts';
 import { Connection } from '../clients/load.ts';
+import type { Way, WayCaller } from '../clients/ways.ts';
 import { legacyCall, legacyInitialize } from '../clients/messages.ts';
 import { Child } from '../processes/child.ts';
 import { startGateway } from '../processes/gateway-process.ts';
@@ -16,23 +17,10 @@ const START_MS = 20_000;
 
 export type PathName = 'direct' | 'gateway' | 'supergateway' | 'mcp-proxy';
 
-/** A client in one session, with one call at a time. */
-export interface Caller {
-  call(): Promise<void>;
-  close(): Promise<void>;
-}
-
-export interface Way {
-  readonly name: PathName;
-  /** The process between client and server; `null` if there is none. */
-  readonly proxy: Child | null;
-  /** Opens a session. @returns clients that call in it at once */
-  open(callers: number): Promise<Caller[]>;
-  stop(): Promise<void>;
-}
+export type LegacyWay = Way<PathName>;
 
 /** Starts all that are installed. */
-export async function startWays(folder: string): Promise<Way[]> {
+export async function startWays(folder: string): Promise<LegacyWay[]> {
   const gateway = await startGateway({ command: COMMAND, folder });
   return [
     directWay(),
@@ -43,9 +31,9 @@ export async function startWays(folder: string): Promise<Way[]> {
 }
 
 /** Writes to the standard input of the server, and reads its standard output. */
-function directWay(): Way {
+function directWay(): LegacyWay {
   const children = new Set<ReturnType<typeof spawn>>();
-  const open = async (callers: number): Promise<Caller[]> => {
+  const open = async (callers: number): Promise<WayCaller[]> => {
     const [command, ...args] = COMMAND;
     const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'ignore'] });
     children.add(child);
@@ -74,8 +62,8 @@ function directWay(): Way {
   return { name: 'direct', proxy: null, open, stop };
 }
 
-function httpWay(name: PathName, proxy: Child, origin: string, path = '/mcp'): Way {
-  const open = async (callers: number): Promise<Caller[]> => {
+function httpWay(name: PathName, proxy: Child, origin: string, path = '/mcp'): LegacyWay {
+  const open = async (callers: number): Promise<WayCaller[]> => {
     const session = await openLegacySession(`${origin}${path}`);
     return Array.from({ length: callers }, (_, index) => {
       // No id may be used twice at once in a session.
@@ -92,7 +80,7 @@ function httpWay(name: PathName, proxy: Child, origin: string, path = '/mcp'): W
   return { name, proxy, open, stop: () => proxy.stop() };
 }
 
-async function startSupergateway(): Promise<Way> {
+async function startSupergateway(): Promise<LegacyWay> {
   const port = await freePort();
   const stdio = COMMAND.map((part) => `"${part}"`).join(' ');
   const transport = ['--outputTransport', 'streamableHttp', '--stateful', '--logLevel', 'none'];
@@ -107,7 +95,7 @@ async function startSupergateway(): Promise<Way> {
 }
 
 /** @returns nothing where it is not on the `PATH` */
-async function startMcpProxy(): Promise<Way[]> {
+async function startMcpProxy(): Promise<LegacyWay[]> {
   if (spawnSync('mcp-proxy', ['--version']).error !== undefined) return [];
   const port = await freePort();
   const [command, ...args] = COMMAND;
@@ -122,7 +110,7 @@ async function startMcpProxy(): Promise<Way[]> {
 }
 
 /** Resolves when a session can be opened. @throws Error after 20 s, or when the program has ended */
-async function ready(way: Way): Promise<Way> {
+async function ready(way: LegacyWay): Promise<LegacyWay> {
   const giveUpAt = performance.now() + START_MS;
   for (;;) {
     try {

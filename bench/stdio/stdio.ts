@@ -1,4 +1,4 @@
-/** Clients of one caller in front of a server over stdio, where no question names its call: they ask at once, and two do unlike things. */
+/** Clients of one caller in front of a server over stdio, where no question names its call: they call and ask at once, and two do unlike things. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { askGateway, retryGateway } from '../clients/gateway-question.ts';
@@ -7,8 +7,10 @@ import { modernCall } from '../clients/messages.ts';
 import { startGateway } from '../processes/gateway-process.ts';
 import { percentile } from '../report/statistics.ts';
 import type { StdioOptions } from '../sizes.ts';
+import { compareStdioCalls, type StdioRow } from './calls.ts';
 
 export interface StdioResult {
+  readonly calls: readonly StdioRow[];
   readonly asking: readonly AskingRow[];
   /** How long `echo` took in one window while a tool that nobody had seen worked in the other one, in ms: first, and after that. */
   readonly besideMs: readonly [first: number, next: number];
@@ -29,7 +31,7 @@ const HEAD_START_MS = 200;
 
 export async function measureStdio(
   folder: string,
-  { runMs, quietMs }: StdioOptions,
+  { runMs, quietMs, calls: turns }: StdioOptions,
   done: (share: number) => void,
 ): Promise<StdioResult> {
   const command = [process.execPath, '--no-warnings', SERVER] as const;
@@ -37,12 +39,14 @@ export async function measureStdio(
   const connect = (tool: 'ask' | 'echo' | 'quiet', more: object = {}) =>
     new Connection(gateway.origin, '/mcp', (id) => modernCall(tool, id, {}, 'bench', more));
   try {
+    const calls = await compareStdioCalls(gateway, command, CLIENTS, turns);
+    done(0.4);
     const asking: AskingRow[] = [];
     for (const clients of CLIENTS) {
       const connections = Array.from({ length: clients }, () => connect('ask'));
       asking.push(await ask(connections, runMs));
       await Promise.all(connections.map((one) => one.close()));
-      done(asking.length / (CLIENTS.length + 1));
+      done(0.4 + (0.6 * asking.length) / (CLIENTS.length + 1));
     }
     const windows = [connect('quiet', { ms: quietMs }), connect('echo')] as const;
     const [quiet, echo] = windows;
@@ -56,7 +60,7 @@ export async function measureStdio(
     const besideMs = [await timed(), await timed()] as const;
     await working;
     await Promise.all(windows.map((one) => one.close()));
-    return { asking, besideMs, quietMs };
+    return { calls, asking, besideMs, quietMs };
   } finally {
     await gateway.child.stop();
   }
