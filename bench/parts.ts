@@ -1,5 +1,6 @@
 /** The parts of the benchmark, in the order in which they are run and printed. */
 import { backward } from './backward/part.ts';
+import { busy } from './busy/part.ts';
 import { calls } from './calls/part.ts';
 import { legacy } from './legacy/part.ts';
 import { limited } from './limited/part.ts';
@@ -19,6 +20,7 @@ export const PARTS: readonly Part[] = [
   calls,
   questions,
   official,
+  busy,
   stdio,
   legacy,
   backward,

@@ -7,6 +7,7 @@ export interface Sizes {
   readonly calls: CallsOptions;
   readonly questions: QuestionsOptions;
   readonly official: OfficialOptions;
+  readonly busy: BusyOptions;
   readonly stdio: StdioOptions;
   readonly legacy: LegacyOptions;
   readonly relay: RelayOptions;
@@ -44,6 +45,16 @@ export interface QuestionsOptions {
 export interface OfficialOptions {
   readonly warmUp: number;
   readonly samples: number;
+}
+
+export interface BusyOptions {
+  /** How long the process is loaded before anything counts, in ms. */
+  readonly warmUpMs: number;
+  readonly rounds: number;
+  /** How long the rate of the process is taken in one round, in ms. */
+  readonly rateMs: number;
+  /** Questions idle and as many under load, in one round. */
+  readonly questions: number;
 }
 
 export interface StdioOptions {
@@ -169,6 +180,7 @@ export const FULL: Sizes = {
   },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 200, samples: 200 },
+  busy: { warmUpMs: 10_000, rounds: 10, rateMs: 1_000, questions: 100 },
   stdio: { runMs: 10_000, quietMs: 6_000, calls: { rounds: 24, runMs: 500 } },
   legacy: { rounds: 10, runMs: 500, sessions: 30 },
   relay: { warmUp: 150, samples: 300, repetitions: 5 },
@@ -226,6 +238,7 @@ export const QUICK: Sizes = {
   },
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
   official: { warmUp: 5, samples: 20 },
+  busy: { warmUpMs: 1_000, rounds: 2, rateMs: 500, questions: 40 },
   stdio: { runMs: 2_000, quietMs: 3_000, calls: { rounds: 4, runMs: 250 } },
   legacy: { rounds: 3, runMs: 200, sessions: 8 },
   relay: { warmUp: 50, samples: 80, repetitions: 1 },

@@ -35,15 +35,23 @@ function replyIn(text: string): string {
   return text.slice(start, text.indexOf('\n', start));
 }
 
-/** The retry that accepts everything that was asked. */
-export function acceptedRetry({ callNumber, keys, requestState }: Round): HttpCall {
+/**
+ * The retry that accepts everything that was asked.
+ * @param more the further arguments of the call
+ */
+export function acceptedRetry(round: Round, more: object = {}): HttpCall {
+  const { callNumber, keys, requestState } = round;
   const inputResponses = Object.fromEntries(keys.map((key) => [key, acceptedIn(callNumber)]));
-  return modernCall('ask', callNumber, { inputResponses, requestState });
+  return modernCall('ask', callNumber, { inputResponses, requestState }, 'bench', more);
 }
 
-/** Sends the retry. Throws when what comes is not the result that repeats the answer of this call. */
-export async function retryGateway(connection: Connection, round: Round): Promise<void> {
-  const text = await connection.send(acceptedRetry(round));
+/** Sends the retry, with the further arguments of its call. Throws when what comes is not the result that repeats the answer of this call. */
+export async function retryGateway(
+  connection: Connection,
+  round: Round,
+  more: object = {},
+): Promise<void> {
+  const text = await connection.send(acceptedRetry(round, more));
   if (!text.includes('"content":[') || !text.includes(markOf(round.callNumber))) {
     throw new Error(`not the result of call ${round.callNumber}: ${text}`);
   }

@@ -115,8 +115,11 @@ export async function load(
   return { calls, callsPerSecond: (calls * 1_000) / elapsedMs, latenciesMs };
 }
 
-/** The arguments come back as the text of the result, under the id of the request. */
-function checkEcho({ callNumber, text }: Answered): void {
+/**
+ * The arguments come back as the text of the result, under the id of the request.
+ * @throws Error if they do not
+ */
+export function checkEcho({ callNumber, text }: Answered): void {
   const isItsOwn = text.includes(`"id":${callNumber},`) || text.includes(`"id":${callNumber}}`);
   if (isItsOwn && text.includes(markOf(callNumber)) && text.includes('"content":[')) return;
   throw new Error(`not the result of call ${callNumber}: ${text}`);

@@ -1,12 +1,13 @@
 /**
  * A legacy MCP server (2025-11-25, Streamable HTTP, stateful) that does as little as one can: run as a
  * process of its own, so that what is measured in front of it is not its own work. Its tools are `echo`
- * and `ask`, which elicits. It answers calls as an event stream, as the official servers do. At `/mcp`
+ * and `ask`, which elicits; with the argument `timed` its question says when it was sent. It answers calls as an event stream, as the official servers do. At `/mcp`
  * it forgets what it has sent; at `/sse` it speaks HTTP+SSE (2024-11-05), `echo` only; at `/kept` it numbers and keeps the events of `ask`, so that its streams
  * can be left and read on by `Last-Event-ID`.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { timedMessage } from '../clients/timed-question.ts';
 import { announcePort } from './announce.ts';
 
 const EVENT_STREAM = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' };
@@ -15,7 +16,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 interface Message {
   readonly id?: string | number;
   readonly method?: string;
-  readonly params?: { readonly name?: string; readonly arguments?: unknown };
+  readonly params?: { readonly name?: string; readonly arguments?: { readonly timed?: boolean } };
   readonly result?: unknown;
 }
 
@@ -72,7 +73,8 @@ function answer(
   switch (method) {
     case 'tools/call':
       response.writeHead(200, EVENT_STREAM);
-      if (params?.name === 'ask') return ask(id, isKept, response);
+      if (params?.name === 'ask')
+        return ask(id, params.arguments?.timed === true, isKept, response);
       response.end(event({ id, result: text(params?.arguments) }));
       return;
     case 'initialize':
@@ -111,13 +113,19 @@ function sseReply({ id, method, params }: Message): string {
   return event({ id, ...(method === 'ping' ? { result: {} } : { error: NO_SUCH_METHOD }) });
 }
 
-function ask(callId: Message['id'], isKept: boolean, stream: ServerResponse): void {
+function ask(
+  callId: Message['id'],
+  isTimed: boolean,
+  isKept: boolean,
+  stream: ServerResponse,
+): void {
   questions += 1;
   const id = String(questions);
   const call: Asked = { callId, isKept, stream: null, events: [] };
   asked.set(id, call);
   attach(id, call, stream);
-  send(id, call, { id: questions, method: 'elicitation/create', params: QUESTION });
+  const params = isTimed ? { ...QUESTION, message: timedMessage() } : QUESTION;
+  send(id, call, { id: questions, method: 'elicitation/create', params });
 }
 
 function attach(id: string, call: Asked, stream: ServerResponse): void {
