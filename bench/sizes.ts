@@ -140,6 +140,13 @@ export interface TasksOptions {
   readonly warmUp: number;
   /** How long they are polled, in ms. */
   readonly pollMs: number;
+  readonly progress: ProgressOptions;
+}
+
+export interface ProgressOptions {
+  readonly rounds: number;
+  /** How long the tool works that reports its progress, in ms. */
+  readonly workMs: number;
 }
 
 export interface LimitedOptions {
@@ -201,7 +208,12 @@ export const FULL: Sizes = {
     parkMs: 900_000,
     serving: { slices: 12, sliceMs: 150, warmUpMs: 1000 },
   },
-  tasks: { count: 10_000, warmUp: 300, pollMs: 5_000 },
+  tasks: {
+    count: 10_000,
+    warmUp: 300,
+    pollMs: 5_000,
+    progress: { rounds: 4, workMs: 10_000 },
+  },
   limited: {
     limitBytes: LIMIT_BYTES,
     mostParked: 12_000,
@@ -259,7 +271,7 @@ export const QUICK: Sizes = {
     parkMs: 120_000,
     serving: { slices: 4, sliceMs: 60, warmUpMs: 200 },
   },
-  tasks: { count: 500, warmUp: 150, pollMs: 1_000 },
+  tasks: { count: 500, warmUp: 150, pollMs: 1_000, progress: { rounds: 2, workMs: 3_000 } },
   limited: {
     limitBytes: LIMIT_BYTES,
     mostParked: 600,

@@ -30,6 +30,37 @@ export function argumentsOf(callNumber: number) {
   return { city: 'Ljubljana', days: 3, units: 'metric', detail, mark: markOf(callNumber) };
 }
 
+/** What the requests of a client have beside their params. */
+export interface RequestOptions {
+  /** What the header `Mcp-Name` says. */
+  readonly name?: string;
+  /** Who calls; `null` for an anonymous caller. */
+  readonly principal?: string | null;
+  /** Further members of `_meta`. */
+  readonly meta?: object;
+}
+
+/** A request of revision 2026-07-28. */
+export function modernRequest(
+  method: string,
+  id: number,
+  params: object,
+  { name, principal = 'bench', meta = {} }: RequestOptions = {},
+): HttpCall {
+  const whole = { ...params, _meta: { ...META, ...meta } };
+  return {
+    headers: {
+      'content-type': 'application/json',
+      accept: ACCEPT,
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      ...(name === undefined ? {} : { 'mcp-name': name }),
+      ...(principal === null ? {} : { [PRINCIPAL_HEADER]: principal }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id, method, params: whole }),
+  };
+}
+
 /**
  * A `tools/call` of revision 2026-07-28.
  * @param callNumber the JSON-RPC id, and what marks the arguments
@@ -45,35 +76,20 @@ export function modernCall(
   more: object = {},
 ): HttpCall {
   const args = { ...argumentsOf(callNumber), ...more };
-  const params = { name: tool, arguments: args, ...retry, _meta: META };
-  return {
-    headers: {
-      'content-type': 'application/json',
-      accept: ACCEPT,
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': 'tools/call',
-      'mcp-name': tool,
-      ...(principal === null ? {} : { [PRINCIPAL_HEADER]: principal }),
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id: callNumber, method: 'tools/call', params }),
-  };
+  const params = { name: tool, arguments: args, ...retry };
+  return modernRequest('tools/call', callNumber, params, { name: tool, principal });
 }
 
 /** A `server/discover` of a caller with credentials of its own, for which the server has to be asked. */
 export function discoverRequest(): HttpCall {
-  const method = 'server/discover';
-  return {
-    headers: {
-      'content-type': 'application/json',
-      accept: ACCEPT,
-      authorization: 'Bearer bench',
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': method,
-      [PRINCIPAL_HEADER]: 'bench',
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: META } }),
-  };
+  const { headers, body } = modernRequest('server/discover', 1, {});
+  return { headers: { ...headers, authorization: 'Bearer bench' }, body };
 }
+
+/** What a client that knows tasks declares in `_meta`. */
+export const KNOWS_TASKS = {
+  [DECLARED]: { ...CAPABILITIES, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+};
 
 /**
  * A request of a client that knows tasks: a call of the tool that asks, or about a task.
@@ -86,16 +102,9 @@ export function taskRequest(
   task?: { readonly taskId: string },
   more: object = {},
 ): HttpCall {
-  const extensions = { 'io.modelcontextprotocol/tasks': {} };
-  const declared = { ...META, [DECLARED]: { ...CAPABILITIES, extensions } };
   const name = task === undefined ? 'ask' : task.taskId;
   const of = task === undefined ? { name, arguments: argumentsOf(id) } : { taskId: name };
-  const params = { ...of, ...more, _meta: declared };
-  const { headers } = modernCall('ask', id);
-  return {
-    headers: { ...headers, 'mcp-method': method, 'mcp-name': name },
-    body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
-  };
+  return modernRequest(method, id, { ...of, ...more }, { name, meta: KNOWS_TASKS });
 }
 
 /** The same call as a client of 2025-11-25 makes it in a session, and as the gateway makes it upstream. */

@@ -33,8 +33,8 @@ export interface GatewayOptions {
   readonly folder: string;
   /** Parked calls are let go at once. */
   readonly releases?: boolean;
-  /** Calls that ask become tasks. */
-  readonly promotes?: boolean;
+  /** Which calls become tasks; none without it. */
+  readonly promotes?: 'interactive' | 'always';
   /** Takes retries from other replicas, and brings them theirs. */
   readonly relays?: boolean;
   /** Where homes are found by all replicas. */
@@ -127,8 +127,6 @@ function running(
   return { child, origin: `http://127.0.0.1:${port}`, adminOrigin, leftOut, resumes };
 }
 
-const PROMOTING: readonly Setting[] = [{ keys: ['routes.0.tasks.promote'], value: 'interactive' }];
-
 function overHttp(index: number, url: string, { transport }: GatewayOptions): Setting[] {
   return [
     { keys: [`routes.${index}.upstream.url`], value: url },
@@ -173,7 +171,9 @@ function settings(options: GatewayOptions, port: number, adminPort: number): Set
     { keys: ['limits.maxParkedCalls'], value: parked },
     { keys: ['limits.maxParkedCallsPerPrincipal'], value: parked },
     { keys: ['limits.maxConnections'], value: MANY },
-    ...(options.promotes === true ? PROMOTING : []),
+    ...(options.promotes === undefined
+      ? []
+      : [{ keys: ['routes.0.tasks.promote'], value: options.promotes } as const]),
     // As in production; the peers log nothing.
     { keys: ['log.level'], value: 'info' },
     { keys: ['log.format'], value: 'json' },

@@ -1,7 +1,7 @@
 /**
  * A legacy MCP server (2025-11-25, Streamable HTTP, stateful) that does as little as one can: run as a
  * process of its own, so that what is measured in front of it is not its own work. Its tools are `echo`
- * and `ask`, which elicits; with the argument `timed` its question says when it was sent. It answers calls as an event stream, as the official servers do. At `/mcp`
+ * and `ask`, which elicits; with the argument `timed` its question says when it was sent, and `report`, which reports its progress. It answers calls as an event stream, as the official servers do. At `/mcp`
  * it forgets what it has sent; at `/sse` it speaks HTTP+SSE (2024-11-05), `echo` only; at `/kept` it numbers and keeps the events of `ask`, so that its streams
  * can be left and read on by `Last-Event-ID`.
  */
@@ -16,8 +16,19 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 interface Message {
   readonly id?: string | number;
   readonly method?: string;
-  readonly params?: { readonly name?: string; readonly arguments?: { readonly timed?: boolean } };
+  readonly params?: {
+    readonly name?: string;
+    readonly arguments?: Arguments;
+    readonly _meta?: { readonly progressToken?: string | number };
+  };
   readonly result?: unknown;
+}
+
+interface Arguments {
+  readonly timed?: boolean;
+  /** How long `report` works, in ms. */
+  readonly workMs?: number;
+  readonly mark?: string;
 }
 
 /** A call that waits for its answer. */
@@ -37,6 +48,7 @@ const SSE_MESSAGES = '/messages?session=';
 /** By the id of the question, which also names the stream in the ids of events. */
 const asked = new Map<string, Asked>();
 let questions = 0;
+const REPORT_EVERY_MS = 20;
 
 const server = createServer((request, response) => {
   const lastEventId = request.headers['last-event-id'];
@@ -73,6 +85,7 @@ function answer(
   switch (method) {
     case 'tools/call':
       response.writeHead(200, EVENT_STREAM);
+      if (params?.name === 'report') return report(id, params, response);
       if (params?.name === 'ask')
         return ask(id, params.arguments?.timed === true, isKept, response);
       response.end(event({ id, result: text(params?.arguments) }));
@@ -111,6 +124,26 @@ function sseReply({ id, method, params }: Message): string {
   if (method === 'tools/list') return event({ id, result: { tools: TOOLS } });
   if (method === 'tools/call') return event({ id, result: text(params?.arguments) });
   return event({ id, ...(method === 'ping' ? { result: {} } : { error: NO_SUCH_METHOD }) });
+}
+
+/** Reports its progress 50 times a second, and repeats of its arguments what marks the call. */
+function report(
+  id: Message['id'],
+  { arguments: { workMs = 0, mark } = {}, _meta = {} }: NonNullable<Message['params']>,
+  stream: ServerResponse,
+): void {
+  const { progressToken } = _meta;
+  const reports = workMs / REPORT_EVERY_MS;
+  let progress = 0;
+  const timer = setInterval(() => {
+    progress += 1;
+    const params = { progressToken, progress, total: reports, message: `step ${progress}` };
+    stream.write(event({ method: 'notifications/progress', params }));
+    if (progress < reports) return;
+    clearInterval(timer);
+    stream.end(event({ id, result: text({ mark }) }));
+  }, REPORT_EVERY_MS);
+  stream.on('close', () => clearInterval(timer));
 }
 
 function ask(
@@ -175,7 +208,7 @@ const INITIALIZED = {
   capabilities: { tools: {} },
   serverInfo: { name: 'bench-upstream', version: '1.0.0' },
 };
-const TOOLS = ['echo', 'ask'].map((name) => ({ name, inputSchema: { type: 'object' } }));
+const TOOLS = ['echo', 'ask', 'report'].map((name) => ({ name, inputSchema: { type: 'object' } }));
 const NO_SUCH_METHOD = { code: -32601, message: 'Method not found' };
 const QUESTION = {
   mode: 'form',

@@ -56,7 +56,10 @@ export async function measureTasks(
   askForOpenFiles(filesFor(count + warmUp));
   const upstreamUrl = `${upstream}/mcp`;
   const measure = async (promotes: boolean, from: number) => {
-    const { child, origin } = await startGateway({ upstreamUrl, folder, promotes });
+    const { child, origin } = await startGateway({
+      ...{ upstreamUrl, folder },
+      ...(promotes ? { promotes: 'interactive' } : {}),
+    });
     const first = (index: number) => index * (count + warmUp);
     const call = (id: number) => (promotes ? taskRequest('tools/call', id) : modernCall('ask', id));
     const connections = Array.from(
