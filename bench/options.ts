@@ -11,16 +11,18 @@ export interface BenchOptions extends Sizes {
   readonly earlier: URL | null;
 }
 
-/** Runs for so long that it must be asked for. */
-const LONG_PART = 'many';
+/** Run for so long that they must be asked for. */
+const LONG_PARTS: readonly string[] = ['many', 'rolling'];
 const MANY_MS = 3_600_000;
+/** On a slow machine, for each call that is released over three replicas. */
+const ROLLING_CALL_MS = 10;
 
 /** @param parts the names of all parts */
 export function usage(parts: readonly string[]): string {
   return `npm run bench -- [--quick | --noisy] [--only PARTS] [--many] [--json | --markdown] [--earlier FOLDER]
 
   --only PARTS  some of the parts, separated by commas: ${parts.join(', ')}
-  --many      also parks as many calls at once as an operator may want (${LONG_PART}): half an hour and more
+  --many      also parks as many calls at once as an operator may want (${LONG_PARTS.join(', ')}): hours
   --quick     a run of about two minutes that shows that everything works; its numbers are rough
   --noisy     short turns and many of them, for a machine that others use: trust the processor time and
               the ratios of the same round, not the times
@@ -28,6 +30,7 @@ export function usage(parts: readonly string[]): string {
   --json      one JSON document
   --markdown  the tables as docs/performance.md has them
   --parked N  how many calls to hold parked at once for the memory of one (1000)
+  --over-replicas N  how many calls rolling releases over three replicas (1000000)
   --released N  how many calls to park and release for the same (2000)
 
 On a terminal a line on standard error shows the progress.`;
@@ -55,6 +58,7 @@ export function readOptions(
       earlier: { type: 'string' },
       parked: { type: 'string' },
       released: { type: 'string' },
+      'over-replicas': { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
@@ -65,7 +69,12 @@ export function readOptions(
   }
   const base = values.quick ? QUICK : values.noisy ? NOISY : FULL;
   const chosen = chosenParts(values.only, values.many, parts);
-  const giveUpMs = base.giveUpMs + (chosen.includes(LONG_PART) ? MANY_MS : 0);
+  const rolled =
+    wholeNumber('--over-replicas', values['over-replicas'], 1_000_000) ?? base.rolling.count;
+  const giveUpMs =
+    base.giveUpMs +
+    (chosen.includes('many') ? MANY_MS : 0) +
+    (chosen.includes('rolling') ? rolled * ROLLING_CALL_MS : 0);
   const count = wholeNumber('--parked', values.parked) ?? base.parked.count;
   const releasedCount = wholeNumber('--released', values.released) ?? base.parked.releasedCount;
   return {
@@ -75,6 +84,7 @@ export function readOptions(
     parts: chosen,
     earlier: values.earlier === undefined ? null : folderUrl(values.earlier),
     parked: { ...base.parked, count, releasedCount },
+    rolling: { ...base.rolling, count: rolled },
   };
 }
 
@@ -83,24 +93,24 @@ function chosenParts(
   withLong: boolean,
   parts: readonly string[],
 ): readonly string[] {
-  if (only === undefined) return parts.filter((name) => withLong || name !== LONG_PART);
+  if (only === undefined) return parts.filter((name) => withLong || !LONG_PARTS.includes(name));
   const asked = only.split(',').map((name) => name.trim());
   const unknown = asked.find((name) => !parts.includes(name));
   if (unknown !== undefined) {
     throw new TypeError(`--only takes parts of ${parts.join(', ')}; there is no "${unknown}"`);
   }
-  return parts.filter((name) => asked.includes(name) || (withLong && name === LONG_PART));
+  return parts.filter((name) => asked.includes(name) || (withLong && LONG_PARTS.includes(name)));
 }
 
 function folderUrl(path: string): URL {
   return pathToFileURL(path.endsWith('/') ? path : `${path}/`);
 }
 
-function wholeNumber(flag: string, text: string | undefined): number | null {
+function wholeNumber(flag: string, text: string | undefined, most = 200_000): number | null {
   if (text === undefined) return null;
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 200_000) {
-    throw new TypeError(`${flag} takes a whole number from 1 to 200000`);
+  if (!Number.isInteger(value) || value < 1 || value > most) {
+    throw new TypeError(`${flag} takes a whole number from 1 to ${most}`);
   }
   return value;
 }

@@ -11,6 +11,7 @@ import { footprint } from './process/part.ts';
 import { official, questions } from './questions/part.ts';
 import { relay } from './relay/part.ts';
 import { replicas } from './replicas/part.ts';
+import { rolling } from './rolling/part.ts';
 import { seal } from './seal/part.ts';
 import { stdio } from './stdio/part.ts';
 import { tasks } from './tasks/part.ts';
@@ -29,6 +30,7 @@ export const PARTS: readonly Part[] = [
   workers,
   parked,
   many,
+  rolling,
   tasks,
   limited,
   footprint,

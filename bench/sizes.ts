@@ -15,6 +15,7 @@ export interface Sizes {
   readonly workers: WorkersOptions;
   readonly parked: ParkedOptions;
   readonly many: ManyOptions;
+  readonly rolling: RollingOptions;
   readonly tasks: TasksOptions;
   readonly limited: LimitedOptions;
   readonly footprint: FootprintOptions;
@@ -133,6 +134,13 @@ export interface ManyOptions {
   readonly serving: ServingOptions;
 }
 
+export interface RollingOptions {
+  /** Calls released at once over three replicas. */
+  readonly count: number;
+  /** How long they may take to be parked, in ms. */
+  readonly parkMs: number;
+}
+
 export interface TasksOptions {
   /** Calls that are tasks at once. */
   readonly count: number;
@@ -208,6 +216,7 @@ export const FULL: Sizes = {
     parkMs: 900_000,
     serving: { slices: 12, sliceMs: 150, warmUpMs: 1000 },
   },
+  rolling: { count: 1_000_000, parkMs: 10_800_000 },
   tasks: {
     count: 10_000,
     warmUp: 300,
@@ -271,6 +280,7 @@ export const QUICK: Sizes = {
     parkMs: 120_000,
     serving: { slices: 4, sliceMs: 60, warmUpMs: 200 },
   },
+  rolling: { count: 2_000, parkMs: 120_000 },
   tasks: { count: 500, warmUp: 150, pollMs: 1_000, progress: { rounds: 2, workMs: 3_000 } },
   limited: {
     limitBytes: LIMIT_BYTES,

@@ -1,8 +1,7 @@
 /** How long a question is on its way from the server to the client, in a process that does nothing else, and in one that is busy with plain calls. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { readRound, retryGateway } from '../clients/gateway-question.ts';
+import { askingCall, readRound, retryGateway } from '../clients/gateway-question.ts';
 import { Connection } from '../clients/load.ts';
-import { modernCall } from '../clients/messages.ts';
 import { onItsWayMs } from '../clients/timed-question.ts';
 import { Child } from '../processes/child.ts';
 import { cpuTimeMs } from '../processes/cpu-time.ts';
@@ -32,7 +31,7 @@ export interface OnItsWay {
 export const LOAD_SHARE = 0.8;
 
 /** Has the upstream say when it sent its question. */
-const TIMED = { timed: true };
+const TIMED = { more: { timed: true } };
 const LOAD = new URL('./load-process.ts', import.meta.url);
 const WARM_UP_QUESTIONS = 50;
 /** Has the queue of a load settle. */
@@ -49,7 +48,7 @@ export async function measureBusy(
   const gateway = await startGateway({ upstreamUrl: `${upstream}/mcp`, folder });
   const { child, origin } = gateway;
   const load = Child.node('the load', LOAD, [origin]);
-  const asking = new Connection(origin, '/mcp', (id) => modernCall('ask', id, {}, 'bench', TIMED));
+  const asking = new Connection(origin, '/mcp', (id) => askingCall(id, TIMED));
   const [idle, loaded]: [number[], number[]] = [[], []];
   const [rates, paces, shares]: [number[], number[], number[]] = [[], [], []];
   try {

@@ -35,23 +35,33 @@ function replyIn(text: string): string {
   return text.slice(start, text.indexOf('\n', start));
 }
 
-/**
- * The retry that accepts everything that was asked.
- * @param more the further arguments of the call
- */
-export function acceptedRetry(round: Round, more: object = {}): HttpCall {
-  const { callNumber, keys, requestState } = round;
-  const inputResponses = Object.fromEntries(keys.map((key) => [key, acceptedIn(callNumber)]));
-  return modernCall('ask', callNumber, { inputResponses, requestState }, 'bench', more);
+/** In what a call differs from that of the caller of the benchmark. */
+export interface AskOptions {
+  readonly principal?: string;
+  /** Further arguments. */
+  readonly more?: object;
 }
 
-/** Sends the retry, with the further arguments of its call. Throws when what comes is not the result that repeats the answer of this call. */
+/** The call of the tool that asks. */
+export function askingCall(callNumber: number, options: AskOptions = {}): HttpCall {
+  return modernCall('ask', callNumber, {}, options.principal, options.more);
+}
+
+/** The retry that accepts everything that was asked. @param options those of the call */
+export function acceptedRetry(round: Round, options: AskOptions = {}): HttpCall {
+  const { callNumber, keys, requestState } = round;
+  const inputResponses = Object.fromEntries(keys.map((key) => [key, acceptedIn(callNumber)]));
+  const retry = { inputResponses, requestState };
+  return modernCall('ask', callNumber, retry, options.principal, options.more);
+}
+
+/** Sends the retry. Throws when what comes is not the result that repeats the answer of this call. */
 export async function retryGateway(
   connection: Connection,
   round: Round,
-  more: object = {},
+  options: AskOptions = {},
 ): Promise<void> {
-  const text = await connection.send(acceptedRetry(round, more));
+  const text = await connection.send(acceptedRetry(round, options));
   if (!text.includes('"content":[') || !text.includes(markOf(round.callNumber))) {
     throw new Error(`not the result of call ${round.callNumber}: ${text}`);
   }

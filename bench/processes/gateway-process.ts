@@ -48,6 +48,10 @@ export interface GatewayOptions {
   readonly concurrency?: 'auto' | 'separate';
   /** Without it more than the benchmark parks. */
   readonly maxParkedCalls?: number;
+  /** How long a call can be parked, such as `24h`; without it as long as the benchmark needs. */
+  readonly parkedFor?: string;
+  /** Without it `info`, as in production. */
+  readonly logLevel?: 'info' | 'warn';
   /** The server may be down, so that it is not waited for. */
   readonly withoutServer?: boolean;
 }
@@ -151,7 +155,8 @@ function settings(options: GatewayOptions, port: number, adminPort: number): Set
     ...(options.concurrency === undefined
       ? []
       : [{ keys: [`routes.${index}.sessions.concurrency`], value: options.concurrency } as const]),
-    { keys: [`routes.${index}.parking.ttl`], value: '30m' },
+    { keys: [`routes.${index}.parking.ttl`], value: options.parkedFor ?? '30m' },
+    { keys: [`routes.${index}.parking.callTtl`], value: options.parkedFor ?? '1h' },
     {
       keys: [`routes.${index}.parking.release`],
       value: releases ? 'when-resumable' : 'never',
@@ -174,8 +179,8 @@ function settings(options: GatewayOptions, port: number, adminPort: number): Set
     ...(options.promotes === undefined
       ? []
       : [{ keys: ['routes.0.tasks.promote'], value: options.promotes } as const]),
-    // As in production; the peers log nothing.
-    { keys: ['log.level'], value: 'info' },
+    // The peers log nothing.
+    { keys: ['log.level'], value: options.logLevel ?? 'info' },
     { keys: ['log.format'], value: 'json' },
     ...(relays || releases ? [{ keys: ['seal'], value: SEAL } as const] : []),
     ...(options.redis === undefined

@@ -12,15 +12,16 @@ test('without flags it measures calls at 1 and at 32 connections, and prints tab
   expect(options?.print).toBe('text');
 });
 
-test('without flags it runs every part but the one that takes half an hour', () => {
-  expect(read()?.parts).toEqual(NAMES.filter((name) => name !== 'many'));
+test('without flags it runs every part but those that take half an hour and more', () => {
+  const long = ['many', 'rolling'];
+  expect(read()?.parts).toEqual(NAMES.filter((name) => !long.includes(name)));
   expect(read('--many')?.parts).toEqual(NAMES);
 });
 
 test('--only runs some parts, in their order', () => {
   expect(read('--only', 'parked,calls')?.parts).toEqual(['calls', 'parked']);
   expect(read('--only', 'many')?.parts).toEqual(['many']);
-  expect(read('--only', 'calls', '--many')?.parts).toEqual(['calls', 'many']);
+  expect(read('--only', 'calls', '--many')?.parts).toEqual(['calls', 'many', 'rolling']);
 });
 
 test('--only with a part that is not there names those that are', () => {
@@ -51,12 +52,22 @@ test('--parked and --released say how many calls are parked', () => {
   });
 });
 
-test.each([['--parked', '0'], ['--parked', '1.5'], ['--released', 'many'], ['--fast']])(
-  'refuses %s %s',
-  (...args) => {
-    expect(() => read(...args)).toThrow(TypeError);
-  },
-);
+test('--over-replicas says how many calls are released over replicas, and the run may take as long as that', () => {
+  const [few, many] = [read('--only', 'rolling', '--over-replicas', '2000'), read('--many')];
+  expect(few?.rolling.count).toBe(2_000);
+  expect(many?.rolling.count).toBe(1_000_000);
+  expect(many?.giveUpMs).toBeGreaterThan((few?.giveUpMs ?? Infinity) + 3_600_000);
+});
+
+test.each([
+  ['--parked', '0'],
+  ['--parked', '1.5'],
+  ['--released', 'many'],
+  ['--over-replicas', '2000000'],
+  ['--fast'],
+])('refuses %s %s', (...args) => {
+  expect(() => read(...args)).toThrow(TypeError);
+});
 
 test('--help measures nothing', () => {
   expect(read('--help')).toBeNull();
