@@ -20,6 +20,8 @@ export interface Plan {
   /** Upstream servers with an address each, which share the calls. */
   readonly upstreams: number;
   readonly isReleased: boolean;
+  /** Memory for each call, of all processes and the kernel; without it an estimate that includes a client that remembers all calls. */
+  readonly bytesEach?: number;
 }
 
 /** A held call has its own stream and the standalone one of its session. */
@@ -63,7 +65,7 @@ export function fit(plan: Plan, room: Room): { readonly calls: number; readonly 
     });
   }
   if (memory !== null) {
-    const each = isReleased ? RELEASED_BYTES : HELD_BYTES;
+    const each = plan.bytesEach ?? (isReleased ? RELEASED_BYTES : HELD_BYTES);
     const mebibytes = Math.round(memory / 2 ** 20);
     bounds.push({ calls: memory / each, why: `available memory: ${mebibytes} MiB` });
   }

@@ -40,6 +40,13 @@ describe('the number of calls', () => {
     expect(fit(plan, { ...WIDE, openFiles }).calls).toBe(100_000);
   });
 
+  test('is higher where it is known that each takes less memory', () => {
+    const room = { ...WIDE, availableBytes: 2 ** 30 };
+    const plan = { ...PLAN, calls: 100_000, isReleased: true };
+    expect(fit(plan, room).calls).toBeLessThan(100_000);
+    expect(fit({ ...plan, bytesEach: 8 * 1_024 }, room).calls).toBe(100_000);
+  });
+
   test('is what was wanted where nothing is known of the machine', () => {
     const unknown: Room = {
       openFiles: { limit: null, needed: 1, problem: 'the limit cannot be read' },
