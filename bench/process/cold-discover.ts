@@ -35,15 +35,16 @@ const DISCOVERIES: Readonly<Record<string, Discovery>> = {
   },
   'over HTTP, started after the gateway': async (folder) => {
     const port = await freePort();
-    let server: Child | null = null;
+    const started: Child[] = [];
     const options = { folder, upstreamUrl: urlAt(port), withoutServer: true };
     try {
       return await discover(options, async () => {
-        server = Child.node('the upstream', UPSTREAM, [HOST, String(port)]);
+        const server = Child.node('the upstream', UPSTREAM, [HOST, String(port)]);
+        started.push(server);
         await server.port();
       });
     } finally {
-      await (server as Child | null)?.stop();
+      await Promise.all(started.map((server) => server.stop()));
     }
   },
   'over HTTP, takes connections and does not reply': async (folder) => {
@@ -65,9 +66,9 @@ const DISCOVERIES: Readonly<Record<string, Discovery>> = {
 /** Measures each kind of server with so many gateways. @throws Error if a response is not a result in JSON */
 export async function coldDiscovery(folder: string, starts: number): Promise<ColdDiscover[]> {
   const found: ColdDiscover[] = [];
-  for (const [server, once] of Object.entries(DISCOVERIES)) {
+  for (const [server, measure] of Object.entries(DISCOVERIES)) {
     const times: number[] = [];
-    for (let start = 0; start < starts; start += 1) times.push(await once(folder));
+    for (let start = 0; start < starts; start += 1) times.push(await measure(folder));
     found.push({ server, tookMs: spreadOf(times), slowestMs: Math.max(...times) });
   }
   return found;
