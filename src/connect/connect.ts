@@ -69,7 +69,8 @@ export async function changeOf(found: FoundClient, name: string, url: string): P
     problem = `it cannot be read (${messageOf(error)})`;
   }
   const text = before.text ?? '';
-  const edited = isToml ? withTomlEntry(text, entry, feature) : withJsonEntry(text, entry);
+  const edit = (json: string) => withJsonEntry(json, entry);
+  const edited = isToml ? withTomlEntry(text, entry, feature) : edit(text);
   const after = problem === null ? edited : null;
   return {
     found,
@@ -79,7 +80,7 @@ export async function changeOf(found: FoundClient, name: string, url: string): P
     replaces: !isToml && hasEntry(text, entry),
     snippet,
     // Nothing of a TOML file is repeated: no parser tells where its values are.
-    diff: after === null || isToml ? linesAdded(snippet) : diffOf(text, after),
+    diff: after === null || isToml ? linesAdded(snippet) : diffOf(text, edit),
     notes: [...(format.note === undefined ? [] : [format.note]), noteOn(program, feature !== null)],
   };
 }

@@ -109,8 +109,32 @@ test('the diff shows the entry, and no value of others', () => {
   }
 }
 `;
-  const lines = diffOf(before, written(before) ?? '');
+  const lines = diffOf(before, written);
   expect(lines.join('\n')).not.toMatch(/secret/);
-  expect(lines).toContain('-       "url": "https:…a/mcp…",');
+  expect(lines).toContain('-       "url": "https://a/…",');
   expect(lines).toContain('+       "type": "http",');
+});
+
+test.each([
+  [
+    'a file of one line',
+    '{"mcpServers":{"a":{"url":"https://a/s/secret1","headers":{"X":"secret2"},"n":"\\"secret3"}}}',
+  ],
+  [
+    'a line that the entry breaks',
+    '{\n  "mcpServers": { "a": { "env": { "K": "secret1" } } }\n}\n',
+  ],
+  [
+    'a list of a program and its arguments',
+    '{\n  "mcpServers": {\n    "a": { "command": ["npx", "--key", "secret1"] },\n    "b": { "command": "npx --key secret2" }\n  }\n}\n',
+  ],
+  [
+    'a value that is written with escapes',
+    '{"mcpServers":{"a":{"url":"https:\\/\\/user:secret1\\u0040a\\/","port":19210311}}}',
+  ],
+])('the diff shows no value of others in %s', (_what, before) => {
+  const diff = diffOf(before, written).join('\n');
+  expect(diff).toContain('"gateway"');
+  expect(diff).toContain('http://a/');
+  expect(diff).not.toMatch(/secret|19210311/);
 });
