@@ -49,7 +49,10 @@ export interface Change {
   readonly notes: readonly string[];
 }
 
-const BY_HAND = 'it has comments, or is not as expected, so that it is not changed by a program';
+const JSON_BY_HAND =
+  'it has comments, or is not as expected, so that it is not changed by a program';
+const TOML_BY_HAND =
+  'it has this entry, all servers in one table, or features already, which are not changed by a program';
 
 /** Works out how a client gets an entry. It writes nothing. */
 export async function changeOf(found: FoundClient, name: string, url: string): Promise<Change> {
@@ -60,23 +63,24 @@ export async function changeOf(found: FoundClient, name: string, url: string): P
   const feature = isToml ? 'mcp_2026_07_28 = true' : null;
   const snippet = isToml ? tomlText(entry, feature) : jsonText(entry);
   let [before, problem]: [UserFile, string | null] = [
-    { path: found.file, text: null, mode: 0 },
+    { path: found.file, text: null, mode: 0, owner: null },
     null,
   ];
   try {
     before = await readUserFile(found.file);
   } catch (error) {
-    problem = `it cannot be read (${messageOf(error)})`;
+    problem = `it cannot be changed (${messageOf(error)})`;
   }
   const text = before.text ?? '';
   const edit = (json: string) => withJsonEntry(json, entry);
   const edited = isToml ? withTomlEntry(text, entry, feature) : edit(text);
   const after = problem === null ? edited : null;
+  const byHand = isToml ? TOML_BY_HAND : JSON_BY_HAND;
   return {
     found,
     before,
     after,
-    problem: problem ?? (after === null ? BY_HAND : null),
+    problem: problem ?? (after === null ? byHand : null),
     replaces: !isToml && hasEntry(text, entry),
     snippet,
     // Nothing of a TOML file is repeated: no parser tells where its values are.

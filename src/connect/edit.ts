@@ -31,11 +31,19 @@ export function withJsonEntry(text: string, entry: Entry): string | null {
   return isDeepStrictEqual(parsed(after), wanted) ? after : null;
 }
 
-/** @param feature a line for the table `features`; `null` if none is needed */
+/**
+ * @param feature a line for the table `features`; `null` if none is needed
+ * @returns the new text, which is the old one if all is there already; `null` as above
+ */
 export function withTomlEntry(text: string, entry: Entry, feature: string | null): string | null {
   const { servers, name } = entry;
+  const lines = `\n${text.replaceAll('\r\n', '\n')}\n`;
+  const wanted = [tomlText(entry, null), ...(feature === null ? [] : [`${feature}\n`])];
+  if (wanted.every((each) => lines.includes(`\n${each}`))) return text;
   // No parser of TOML is here. Tables at the end harm nothing, unless the same ones are there, in whatever form.
-  const isThere = new RegExp(`${servers}["']?\\s*(?:=|\\]|\\.\\s*["']?${name}\\b)`).test(text);
+  const isThere = new RegExp(`${servers}["']?\\s*(?:=|\\]|\\.\\s*["']?${name}(?![\\w-]))`).test(
+    text,
+  );
   if (isThere || (feature !== null && /\bfeatures\b/.test(text))) return null;
   const gap = text === '' ? '' : text.endsWith('\n') ? '\n' : '\n\n';
   return `${text}${gap}${tomlText(entry, feature)}`;

@@ -1,10 +1,12 @@
 /** `mrtr-gateway connect` in a home folder of its own. */
 import {
   chmod,
+  chown,
   mkdir,
   mkdtemp,
   readFile,
   readdir,
+  readlink,
   rm,
   stat,
   symlink,
@@ -117,6 +119,17 @@ test('an entry of the same name is shown as replaced, without its secrets', asyn
   expect(await read('.cursor/mcp.json')).not.toContain('connect-secret');
 });
 
+test('a switch and an entry in TOML that are there already are said, and are no problem', async () => {
+  const { connect, read } = await home({ '.codex/config.toml': 'model = "x"\n' });
+  expect(await connect(['codex', '--yes'])).toMatchObject({ code: 0 });
+  const text = await read('.codex/config.toml');
+  expect(await connect(['codex', '--yes'])).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('has this entry already'),
+  });
+  expect(await read('.codex/config.toml')).toBe(text);
+});
+
 test.each([
   ['JSON with comments', 'cursor', '.cursor/mcp.json', '{\n  // mine\n  "mcpServers": {}\n}\n'],
   ['a TOML table that is there', 'codex', '.codex/config.toml', '[features]\nweb = true\n'],
@@ -135,7 +148,57 @@ test('a folder in place of the file is said, and nothing is written', async () =
   await mkdir(path('.cursor/mcp.json'), { recursive: true });
   expect(await connect(['cursor', '--yes'])).toMatchObject({
     code: 1,
-    out: expect.stringContaining('it cannot be read (it is not a regular file)'),
+    out: expect.stringContaining('it cannot be changed (it is not a regular file)'),
+  });
+});
+
+test('a file that is read-only is not replaced', async () => {
+  const { connect, path, read } = await home({ '.cursor/mcp.json': '{}' });
+  await chmod(path('.cursor/mcp.json'), 0o444);
+  expect(await connect(['cursor', '--yes'])).toMatchObject({
+    code: 1,
+    out: expect.stringContaining('it cannot be changed (it is read-only)'),
+  });
+  expect(await read('.cursor/mcp.json')).toBe('{}');
+});
+
+test('a link whose file is missing stays a link', async () => {
+  const { connect, path } = await home({ '.cursor/other.json': '{}' });
+  await symlink(path('dotfiles/mcp.json'), path('.cursor/mcp.json'));
+  expect(await connect(['cursor', '--yes'])).toMatchObject({
+    code: 1,
+    out: expect.stringContaining('it is a link to a file that is missing'),
+  });
+  expect(await readlink(path('.cursor/mcp.json'))).toBe(path('dotfiles/mcp.json'));
+});
+
+test.runIf(process.getuid?.() === 0)('root leaves the file of a user to that user', async () => {
+  const { connect, path } = await home({ '.cursor/mcp.json': '{}' });
+  await chown(path('.cursor/mcp.json'), 12_345, 23_456);
+  expect(await connect(['cursor', '--yes'])).toMatchObject({ code: 0 });
+  expect(await stat(path('.cursor/mcp.json'))).toMatchObject({ uid: 12_345, gid: 23_456 });
+});
+
+test('of several that write the same file at once, each entry that is said to be written is there', async () => {
+  const { connect, read } = await home({ '.cursor/mcp.json': '{}' });
+  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const results = await Promise.all(
+    names.map((name) => connect(['cursor', '--yes', '--name', name])),
+  );
+  const written = names.filter((_, at) => results[at]?.code === 0);
+  expect(written).not.toEqual([]);
+  const { mcpServers } = JSON.parse(await read('.cursor/mcp.json')) as { mcpServers: object };
+  expect(Object.keys(mcpServers).toSorted()).toEqual(written);
+});
+
+test('what an interrupted write left is named, and is in the way of another one', async () => {
+  const { connect, path } = await home({
+    '.cursor/mcp.json': '{}',
+    '.cursor/mcp.json.mrtr-gateway.tmp': '{',
+  });
+  expect(await connect(['cursor', '--yes'])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining(`then remove ${path('.cursor/mcp.json.mrtr-gateway.tmp')}`),
   });
 });
 

@@ -91,9 +91,20 @@ describe('TOML gets tables at its end', () => {
     expect(withTomlEntry(text, codex, feature)).toBeNull();
   });
 
-  test('beside other servers', () => {
-    const text = '[mcp_servers.other]\nurl = "b"\n';
+  test.each(['other', 'gateway-2'])('beside another server, %s', (name) => {
+    const text = `[mcp_servers.${name}]\nurl = "b"\n`;
     expect(withTomlEntry(text, codex, null)).toBe(`${text}\n${tomlText(codex, null)}`);
+  });
+
+  test.each(['\n', '\r\n'])('once: a file that has them stays, with %j between lines', (end) => {
+    const written = withTomlEntry('model = "x"\n', codex, feature) ?? '';
+    const text = written.replaceAll('\n', end);
+    expect(withTomlEntry(text, codex, feature)).toBe(text);
+  });
+
+  test('and a file that has the entry without the switch is left to its user', () => {
+    const text = `${tomlText(codex, null)}\n[features]\n# ${feature}\n`;
+    expect(withTomlEntry(text, codex, feature)).toBeNull();
   });
 });
 
