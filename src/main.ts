@@ -1,8 +1,9 @@
 /** The entry of the program. */
 import { Socket } from 'node:net';
 import type { ToWorker } from './workers/messages.ts';
-import type { ExitCode } from './cli/exit-codes.ts';
+import { EXIT, type ExitCode } from './cli/exit-codes.ts';
 import type { Start } from './cli/serve.ts';
+import { messageOf } from './lib/shown-text.ts';
 import { growYoungGeneration } from './lib/young-generation.ts';
 
 const start: Start = async (config, options) => {
@@ -51,12 +52,22 @@ async function runCommand(words: readonly string[]): Promise<ExitCode> {
 /** How long the last lines of the log may take to their reader, in ms. */
 const LAST_LINES_MS = 1_000;
 
+// Without a listener, each of these would end the process with a stack. A reader that goes away, such as "head", has what it wants.
+let unwritten: Error | null = null;
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') unwritten ??= error;
+});
+process.stderr.on('error', () => {});
+
 const words = process.argv.slice(2);
 const code = await (words[0] === 'worker' && process.send ? runAsWorker() : runCommand(words));
 // Time for what is on its way to a slow reader. One that reads no more of the log cannot keep the process from ending.
 await new Promise<void>((done) => process.stdout.write('', () => done()));
+if (unwritten !== null) {
+  process.stderr.write(`mrtr-gateway: cannot write the output: ${messageOf(unwritten)}\n`);
+}
 await new Promise<void>((done) => {
   process.stderr.write('', () => done());
   setTimeout(done, LAST_LINES_MS);
 });
-process.exit(code);
+process.exit(unwritten === null ? code : EXIT.internal);

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -60,6 +60,29 @@ test('--version prints the version of the package', async () => {
   expect(code).toBe(0);
   expect(out).toMatch(/^mrtr-gateway \d+\.\d+\.\d+\n$/);
 });
+
+test('a reader that goes away, as head does, is no error of the program', async () => {
+  const child = start(['check', '--schema']);
+  child.stdout.destroy();
+  const [err, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+});
+
+test.runIf(existsSync('/dev/full'))(
+  'output that cannot be written is one line and exit code 70',
+  async () => {
+    const child = spawn(
+      'sh',
+      ['-c', '"$0" "$1" --version > /dev/full', process.execPath, COMMAND],
+      {
+        stdio: ['ignore', 'ignore', 'pipe'],
+      },
+    );
+    const [err, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    expect(code).toBe(70);
+    expect(err).toMatch(/^mrtr-gateway: cannot write the output: ENOSPC: .*\n$/);
+  },
+);
 
 test('a misspelt flag is one line and exit code 64', async () => {
   const problem = 'unknown flag "--upstrem"; did you mean --upstream?';
