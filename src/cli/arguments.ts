@@ -211,6 +211,10 @@ function topCommand(given: Words['given'], [url, ...others]: readonly string[]):
 
 function connectCommand(given: Words['given'], [client, ...others]: readonly string[]): Command {
   refuseOperands(others);
+  const [flag] = given.keys();
+  if (client === undefined && flag !== undefined) {
+    throw new UsageError(`--${flag} needs a client: mrtr-gateway connect CLIENT --${flag}`);
+  }
   const url = given.get('url') ?? GATEWAY_URL;
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
     throw new UsageError(

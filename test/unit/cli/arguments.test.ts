@@ -189,6 +189,8 @@ describe('wrong command lines', () => {
     ['check', '"check" needs a file: mrtr-gateway check FILE'],
     ['check a b', 'unexpected argument "b"'],
     ['check --schema a', 'unexpected argument "a"'],
+    ['connect --print', '--print needs a client: mrtr-gateway connect CLIENT --print'],
+    ['connect --url http://a/ --yes', '--url needs a client: mrtr-gateway connect CLIENT --url'],
     ['probe', '"probe" needs a URL: mrtr-gateway probe URL'],
     ['probe a b', 'unexpected argument "b"'],
     ['probe a --timeout soon', '--timeout needs a duration from 100ms to 10m, such as 30s'],
