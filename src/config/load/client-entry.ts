@@ -13,8 +13,8 @@ export interface Surroundings {
   readonly variables: Variables;
   /** The folder that `${workspaceFolder}` stands for. */
   readonly folder: string;
-  /** The names of the servers before this one. */
-  readonly before: readonly string[];
+  /** The names of the routes so far. */
+  readonly taken: Set<string>;
 }
 
 export interface Entry {
@@ -49,7 +49,13 @@ const OF_THE_CLIENT = new Set(
 );
 export const REFERENCE = /\$\{([^}]*)\}/g;
 export const VARIABLE = /^(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-.*)?$/s;
-const SECRET_FLAG = /^--?([\w-]*(?:key|token|secret|password|auth|credential)[\w-]*)(=?)/i;
+/** What stands before a secret in an argument, which has its flag before it. The group names the secret. */
+const BEFORE_SECRET = {
+  flag: /^--?((?:[\w-]*-)?(?:pat|pass|pwd)|[\w-]*(?:key|token|secret|passw|auth|credential|bearer|dsn|connection-?string)[\w-]*)=/i,
+  header: /^(?:-H=?|--headers?=)([\w-]+)\s*:\s*/,
+  variable: /^(?:-e|--?[\w-]+=)?([A-Z][A-Z0-9_]*)=/,
+  query: /^(?:--?[\w-]+=)?https?:\/\/[^?\s]*(\?)/i,
+};
 
 /** What stands before a reference without being a secret. */
 const HARMLESS = /^(?:Bearer|Basic|Token)?[\s$]*$/i;
@@ -83,14 +89,17 @@ class EntryReader {
     }
     const upstream = hasCommand ? this.#command(given) : this.#remote(given, urlKey);
     const name = this.#routeName();
-    return { route: { id: name.slice(0, 64), path: `/${name}/mcp`, upstream }, urlKey };
+    return { route: { id: name, path: `/${name}/mcp`, upstream }, urlKey };
   }
 
   #routeName(): string {
-    const plain = (name: string) => name.replace(/[^A-Za-z0-9_-]+/g, '-') || 'server';
-    const own = plain(this.#name);
-    const same = this.#around.before.filter((other) => plain(other) === own).length;
-    return same === 0 ? own : `${own}-${same + 1}`;
+    const { taken } = this.#around;
+    // An id has 64 characters at most.
+    const own = this.#name.replace(/[^A-Za-z0-9_-]+/g, '-').slice(0, 60) || 'server';
+    let name = own;
+    for (let number = 2; taken.has(name); number += 1) name = `${own}-${number}`;
+    taken.add(name);
+    return name;
   }
 
   #command({ command, args = [], env = {}, cwd }: JsonObject): JsonObject {
@@ -121,18 +130,23 @@ class EntryReader {
     return `${text.slice(0, at + 1)}${this.#secret(text.slice(at + 1), [key], 'QUERY')}`;
   }
 
-  /** `--token VALUE` and `--token=VALUE` are secrets, too. */
+  /** `--token VALUE`, `--token=VALUE`, `-e NAME=VALUE`, `--header "Name: VALUE"` and a query are secrets, too. */
   #argument(words: readonly JsonValue[], at: number): string {
     const path = ['args', at];
     const [text, before] = [this.#text(words[at], path), words[at - 1]];
-    const [flag = '', name = '', equals = ''] = SECRET_FLAG.exec(text) ?? [];
-    if (equals !== '')
-      return `${flag}${this.#secret(text.slice(flag.length), path, variableOf(name))}`;
     // Such as the URL of a database.
     if (/\/\/[^/\s]*@/.test(text)) return this.#secret(text, path, 'URL');
-    const [, named, isWhole] = (typeof before === 'string' && SECRET_FLAG.exec(before)) || [];
-    const isValue = named !== undefined && isWhole === '' && !text.startsWith('-');
-    return isValue ? this.#secret(text, path, variableOf(named)) : text;
+    const isAfterFlag = typeof before === 'string' && /^--?[\w-]+$/.test(before);
+    const flag = isAfterFlag && !text.startsWith('-') ? `${before}=` : '';
+    for (const [kind, pattern] of Object.entries(BEFORE_SECRET)) {
+      const [start, name] = pattern.exec(`${flag}${text}`) ?? [];
+      if (start === undefined || name === undefined) continue;
+      const plain = text.slice(0, start.length - flag.length);
+      const variable = kind === 'query' ? 'QUERY' : variableOf(name);
+      const secret = this.#secret(text.slice(plain.length), path, variable, kind === 'variable');
+      return `${plain}${secret}`;
+    }
+    return text;
   }
 
   #map(key: 'env' | 'headers', value: JsonValue): JsonObject {

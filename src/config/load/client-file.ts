@@ -72,14 +72,14 @@ function read(file: string, env: ReferenceSources['env'] | null) {
   }
   const [key, servers] = serversIn(source.data) ?? fail([NO_SERVERS]);
   const variables = new NamedVariables(text);
-  const entries = Object.entries(servers).map(([name, value], index, all) => {
-    const before = all.slice(0, index).map(([other]) => other);
-    return readEntry([key, name], value, { variables, folder: projectOf(file), before });
-  });
+  const around = { variables, folder: projectOf(file), taken: new Set<string>() };
+  const entries = Object.entries(servers).map(([name, value]) =>
+    readEntry([key, name], value, around),
+  );
   const problems = entries.flatMap((entry) => entry.problems);
   const used = entries.filter(({ route }) => route !== null);
   if (problems.length > 0) fail(problems);
-  if (used.length === 0) fail([{ path: [key], text: 'expected at least one server' }]);
+  if (used.length === 0) fail([{ path: [key], text: NONE_USED }]);
   const routes = entries.flatMap(({ route }) => (route === null ? [] : [route]));
   const sources = { env: { ...env, ...variables.values }, readSecret: noFile };
   const resolved = resolveReferences({ routes }, sources);
@@ -96,6 +96,7 @@ function read(file: string, env: ReferenceSources['env'] | null) {
 }
 
 const NO_SERVERS: Problem = { path: [], text: `expected a map ${KEYS.join(' or ')}` };
+const NONE_USED = 'expected at least one server that is not switched off';
 
 function serversIn(data: unknown): readonly [string, JsonObject] | null {
   if (!isJsonObject(data)) return null;

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { run } from '../../../src/cli/run.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { connectModernClient } from '../../fixtures/clients/official-client.ts';
@@ -92,7 +93,7 @@ test('the printed configuration is one that check accepts once its variables are
   const file = await clientFile({
     everything: { command: process.execPath, args: [EVERYTHING], env: { API_KEY: 'from-canary' } },
   });
-  const host = testHost();
+  const host = testHost({ errors: 'terminal' });
   expect(await run(['mcp.json', file], host, neverServe)).toBe(0);
   expect(host.stdout.text).not.toContain('from-canary');
   expect(host.stdout.text).toMatch(/^# Set API_KEY: mcpServers\.everything\.env\.API_KEY$/m);
@@ -103,4 +104,19 @@ test('the printed configuration is one that check accepts once its variables are
   expect(await run(['check', printed], without, neverServe)).toBe(1);
   const checked = testHost({ env: { API_KEY: 'x' } });
   expect(await run(['check', printed], checked, neverServe)).toBe(0);
+});
+
+test('what is to be set is said once where one log has all output', async () => {
+  const file = await clientFile({ a: { command: 'x', env: { API_KEY: 'from-canary' } } });
+  const host = testHost();
+  expect(await run(['mcp.json', file], host, neverServe)).toBe(0);
+  expect(host.stdout.text).toContain('# Set API_KEY: ');
+  expect(host.stderr.text).toBe('');
+});
+
+test('a line break in the file of a client adds nothing to the printed configuration', async () => {
+  const file = await clientFile({ a: { command: 'x', args: ['${y\nadmin: off}'] } });
+  const host = testHost();
+  expect(await run(['mcp.json', file], host, neverServe)).toBe(0);
+  expect(Object.keys(parse(host.stdout.text) as object)).toEqual(['routes']);
 });

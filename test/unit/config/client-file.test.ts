@@ -54,6 +54,17 @@ describe('a server becomes a route', () => {
     ]);
   });
 
+  test('with a name that no other server has, whatever their names are', () => {
+    const server = { url: 'http://a/' };
+    const long = 'x'.repeat(70);
+    const names = ['a b', 'a-b', 'a-b-2', long, `${long}y`];
+    const routes = routesOf(Object.fromEntries(names.map((name) => [name, server])));
+    const ids = routes.map(({ id }) => id);
+    expect(ids.slice(0, 3)).toEqual(['a-b', 'a-b-2', 'a-b-2-2']);
+    expect(new Set(ids).size).toBe(5);
+    expect(routes.map(({ path }) => path)).toEqual(ids.map((id) => `/${String(id)}/mcp`));
+  });
+
   test('unless it is switched off, which is said', () => {
     const file = fileWith({
       mcpServers: { a: { url: 'http://a/' }, b: { command: 'b', disabled: true } },
@@ -105,6 +116,30 @@ describe('what can be a secret is a variable', () => {
       { env: { TOKEN: 'canary-6' } },
       { env: { TOKEN: 'canary-3' } },
     ]);
+  });
+
+  test('in an argument, and what stands before it is not', () => {
+    const args = [
+      ['mcp-remote', 'https://a/mcp?api_key=canary'],
+      ['--header', 'Authorization: Bearer canary', '--header', 'X-B:${AUTH}', '-H', 'X-C: canary'],
+      ['--header=X-D: canary', '-e', 'GH_TOKEN=canary', '--env=OTHER=canary', '-e', 'PASSED_ON'],
+      ['--pat', 'canary', '--db-pass=canary', '--path', '/srv', 'C:\\x', 'a:b', '-y', 'image'],
+    ].flat();
+    const file = fileWith({ mcpServers: { a: { command: 'x', args } } });
+    const [route] = readClientFile(file).data.routes;
+    expect((route?.['upstream'] as { args: unknown }).args).toEqual(
+      [
+        ['mcp-remote', 'https://a/mcp?${A_QUERY}'],
+        ['--header', 'Authorization: ${A_AUTHORIZATION}', '--header', 'X-B:${AUTH}'],
+        ['-H', 'X-C: ${A_X_C}', '--header=X-D: ${A_X_D}', '-e', 'GH_TOKEN=${GH_TOKEN}'],
+        ['--env=OTHER=${OTHER}', '-e', 'PASSED_ON', '--pat', '${A_PAT}', '--db-pass=${A_DB_PASS}'],
+        ['--path', '/srv', 'C:\\x', 'a:b', '-y', 'image'],
+      ].flat(),
+    );
+    const { config } = loadClientFile(file, { AUTH: 'b' });
+    expect(config.routes[0]?.upstream.process?.args).toEqual(
+      args.map((each) => each.replace('${AUTH}', 'b')),
+    );
   });
 
   test('also around references, and in the URL of a database', () => {
@@ -197,7 +232,11 @@ test('comments and commas of VS Code are no problem, and places stay', () => {
 test.each([
   ['{}', /:1:1 expected a map mcpServers or servers$/],
   ['{ "mcpServers": [] }', /expected a map mcpServers or servers$/],
-  ['{ "mcpServers": {} }', /:1:\d+ mcpServers: expected at least one server$/],
+  ['{ "mcpServers": {} }', /:1:\d+ mcpServers: expected at least one server that is not/],
+  [
+    '{ "mcpServers": { "a": { "command": "x", "disabled": true } } }',
+    /mcpServers: expected at least one server that is not switched off$/,
+  ],
   ['{ "mcpServers": { "a": {} } }', /:1:\d+ mcpServers\.a: expected a map with command or url$/],
   ['{ "mcpServers": { "a": { "command": 1 } } }', /mcpServers\.a\.command: expected a text$/],
   ['{ "mcpServers": { "a": { "command": "x", "args": "y" } } }', /a\.args: expected a list/],
