@@ -64,8 +64,9 @@ export class Availability {
     });
     checked.catch(() => {});
     const first = await Promise.race([checked, sleep(clock, waitMs)]);
-    if (first !== 'checked')
-      this.#logUnavailable('upstream_timeout', `no response within ${waitMs} ms`);
+    if (first === 'checked') return;
+    const problem = `no response within ${waitMs} ms: it may still be starting, and is used once it responds`;
+    this.#logUnavailable('upstream_timeout', problem);
   }
 
   close(): void {
@@ -81,6 +82,8 @@ export class Availability {
       return null;
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
+      // The gateway ended the check itself.
+      if (this.#closed) return failure;
       // It responds, and may serve clients with credentials.
       if (this.#options.takesCredentials && mayLackCredentials(failure)) {
         this.#problem = null;

@@ -127,8 +127,33 @@ test('probes are answered while a server has not responded yet', async () => {
   clock.advance(5_000);
   await starting;
   expect(log.named('upstream.unavailable')).toEqual([
-    expect.objectContaining({ code: 'upstream_timeout', problem: 'no response within 5000 ms' }),
+    expect.objectContaining({
+      code: 'upstream_timeout',
+      problem: 'no response within 5000 ms: it may still be starting, and is used once it responds',
+    }),
   ]);
+});
+
+test('a start that one server stops says nothing of the others, which the gateway asks no longer', async () => {
+  const asked = Promise.withResolvers<void>();
+  const silent = createServer(() => asked.resolve());
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  stopAfterTest(() => new Promise((resolve) => silent.close(resolve)));
+  const page = await ScriptedServer.start(async (_received, response) => {
+    await asked.promise;
+    response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>hello</h1>');
+  });
+  stopAfterTest(() => page.stop());
+  const { port } = silent.address() as AddressInfo;
+  const config = testConfig(page.url);
+  const routes = [`http://127.0.0.1:${port}/mcp`, page.url].flatMap((url, at) =>
+    testConfig(url).routes.map((route) => ({ ...route, id: `r${at}`, path: `/r${at}/mcp` })),
+  );
+  const log = new RecordedLog();
+  await expect(
+    startGateway({ ...config, routes }, { log, clock: new ManualClock() }),
+  ).rejects.toMatchObject({ code: 'upstream_not_mcp' });
+  expect(log.named('upstream.unavailable').map(({ route }) => route)).toEqual(['r1']);
 });
 
 type Words = readonly [title: string, status: number, type: string, body: string, problem: string];
