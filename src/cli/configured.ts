@@ -4,7 +4,7 @@ import { nextFree } from '../lib/listen.ts';
 import { loadClientFile } from '../config/load/client-file.ts';
 import { ConfigFile } from '../config/load/config-file.ts';
 import type { FlagValues, Overrides } from '../config/load/flag-fields.ts';
-import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
+import { configFromFlags, overrideConfig, withRootsOfCallers } from '../config/load/from-flags.ts';
 import { listenDefault } from '../config/load/listen-default.ts';
 import { loadConfig } from '../config/load/load.ts';
 import { adviseOn, notesOn } from '../config/load/advice.ts';
@@ -49,12 +49,10 @@ export async function serveFrom(
   const told = { host, format: command.overrides['log-format'] };
   const config = attempt(
     () => {
-      const { config, notes } = loadClientFile(command.file, host.env);
-      const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
-      const overridden = overrideConfig(config, command.overrides, nameOf);
-      const log = logFor(overridden, host);
+      const { config, notes } = configOfClient(command, words, host.env);
+      const log = logFor(config, host);
       for (const problem of notes) log.event('config.risky', { field: command.file, problem });
-      return overridden;
+      return config;
     },
     told,
     '',
@@ -114,6 +112,19 @@ function configOfFlags(
   return configFromFlags(given, nameOf);
 }
 
+/** Reads the file of a client, with the flags that take precedence. @throws ConfigError */
+function configOfClient(
+  { file, overrides }: CommandOf<'serve-from'>,
+  words: readonly string[],
+  env: Environment,
+): { readonly config: Config; readonly notes: readonly string[] } {
+  const { config, notes } = loadClientFile(file, env);
+  const listen = listenDefault(env);
+  const nameOf = (flag: string) => nameOfValue(words, env, flag);
+  const overridden = overrideConfig(config, { ...(listen && { listen }), ...overrides }, nameOf);
+  return { config: withRootsOfCallers(overridden), notes };
+}
+
 /** A configuration that was read, and not started. */
 export interface ReadConfig {
   readonly config: Config;
@@ -131,15 +142,18 @@ export function readServed(served: Served, words: readonly string[], env: Enviro
     return { config: overrideConfig(config, served.overrides, nameOf), warnings, movable: [] };
   }
   if (served.kind === 'serve-from') {
-    const { config, notes } = loadClientFile(served.file, env);
-    const overridden = overrideConfig(config, served.overrides, nameOf);
-    const warnings = notes.map((note) => `${served.file}: ${note}`);
-    return { config: overridden, warnings, movable: movable(served.overrides, env) };
+    const { config, notes } = configOfClient(served, words, env);
+    const warnings = [...notes.map((note) => `${served.file}: ${note}`), ...risksOf(config, env)];
+    return { config, warnings, movable: movable(served.overrides, env) };
   }
   const config = configOfFlags(served, words, env);
+  return { config, warnings: risksOf(config, env), movable: movable(served.values, env) };
+}
+
+/** Lists what is risky in a configuration that is not written in a file. */
+function risksOf(config: Config, env: Environment): string[] {
   const risks = adviseOn(config, () => false, env);
-  const warnings = risks.map(({ path, text }) => `${formatPath(path)}: ${text}`);
-  return { config, warnings, movable: movable(served.values, env) };
+  return risks.map(({ path, text }) => `${formatPath(path)}: ${text}`);
 }
 
 function movable(values: Overrides, env: Environment): string[] {

@@ -3,7 +3,6 @@
  * What can be a secret becomes a reference to a variable, whose value is kept apart.
  */
 import { basename, dirname, resolve } from 'node:path';
-import { isLoopbackHost } from '../../lib/http.ts';
 import { isJsonObject, type JsonObject } from '../../protocol/json.ts';
 import type { Config } from '../schema.ts';
 import { readEntry, REFERENCE, VARIABLE, type Entry, type Variables } from './client-entry.ts';
@@ -42,14 +41,7 @@ export function loadClientFile(
 ): ClientFile & { readonly config: Config } {
   const { found, config, fail } = read(file, env);
   if (config === null) return fail([{ path: [], text: 'expected valid servers' }]);
-  // Whoever has the file is who calls its servers.
-  const isLocal = isLoopbackHost(config.listen.host);
-  const routes = config.routes.map(({ upstream, ...route }) => ({
-    ...route,
-    upstream:
-      upstream.process !== null && isLocal ? { ...upstream, roots: 'caller' as const } : upstream,
-  }));
-  return { ...found, config: { ...config, routes } };
+  return { ...found, config };
 }
 
 /** @param env `null` if no variable needs to be set */

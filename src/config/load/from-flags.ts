@@ -35,10 +35,17 @@ export function configFromFlags(
     put(data, FIELDS.transport, TRANSPORT_ALIASES.get(transport) ?? transport);
   const { config, problems } = validate(data);
   if (problems !== null) throw invalid(problems, nameOf);
-  const isLocal = typeof upstream !== 'string' && isLoopbackHost(config.listen.host);
-  // Whoever gave the command is who calls it.
-  if (isLocal) put(config, ['routes', 0, 'upstream', 'roots'], 'caller');
-  return config;
+  return withRootsOfCallers(config);
+}
+
+/** Has programs learn the roots of callers, if these are on this machine only: whoever gave the command is who calls it. */
+export function withRootsOfCallers(config: Config): Config {
+  if (!isLoopbackHost(config.listen.host)) return config;
+  const routes = config.routes.map(({ upstream, ...route }) => ({
+    ...route,
+    upstream: upstream.process === null ? upstream : { ...upstream, roots: 'caller' as const },
+  }));
+  return { ...config, routes };
 }
 
 /** Sets a field, with the maps and lists around it. */
@@ -94,18 +101,27 @@ export function overrideConfig(
     if (values[flag] !== undefined) put(overridden, FIELDS[flag], lookUp(flags, FIELDS[flag]));
   }
   const problems = crossCheck(overridden);
-  if (problems.length > 0) throw invalid(problems, nameOf);
+  if (problems.length > 0) throw invalid(problems, nameOf, OVERRIDES);
   return overridden;
 }
 
-function invalid(problems: readonly Problem[], nameOf: (flag: string) => string): ConfigError {
-  const lines = problems.map(({ path, text }) => `${nameOfField(path, nameOf)}: ${text}`);
+/** @param flags that can be given: other fields are in a file */
+function invalid(
+  problems: readonly Problem[],
+  nameOf: (flag: string) => string,
+  flags: readonly string[] = Object.keys(FIELDS),
+): ConfigError {
+  const lines = problems.map(({ path, text }) => `${nameOfField(path, nameOf, flags)}: ${text}`);
   return new ConfigError('config_invalid', lines);
 }
 
-function nameOfField(path: FieldPath, nameOf: (flag: string) => string): string {
-  const found = Object.entries(FIELDS).find(([, field]) =>
-    field.every((step, index) => step === path[index]),
+function nameOfField(
+  path: FieldPath,
+  nameOf: (flag: string) => string,
+  flags: readonly string[],
+): string {
+  const found = Object.entries(FIELDS).find(
+    ([flag, field]) => flags.includes(flag) && field.every((step, index) => step === path[index]),
   );
   if (found === undefined) return formatPath(path);
   const [flag, field] = found;
