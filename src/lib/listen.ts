@@ -102,24 +102,25 @@ function originOf(server: Server, { host }: ListenAddress): string {
   return `http://${formatAddress({ host, port })}`;
 }
 
-function startFailureOf(error: unknown, { host, port }: ListenAddress, setting: string): unknown {
+function startFailureOf(error: unknown, at: ListenAddress, setting: string): unknown {
+  const address = formatAddress(at);
   const code = error instanceof Error && 'code' in error ? error.code : '';
   switch (code) {
     case 'EADDRINUSE':
       return new StartFailure(
         'port_in_use',
-        `${host}:${port} is in use by another process; stop it or choose another address with ${setting}`,
+        `${address} is in use by another process; stop it or choose another address with ${setting}`,
       );
     case 'EACCES':
       return new StartFailure(
         'not_permitted',
-        `not permitted to listen on ${host}:${port}; choose a port above 1023 with ${setting}`,
+        `not permitted to listen on ${address}; choose a port above 1023 with ${setting}`,
       );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return new StartFailure(
         'address_unavailable',
-        `${host} is not an address of this machine; choose another with ${setting}`,
+        `${at.host} is not an address of this machine; choose another with ${setting}`,
       );
     default:
       return error;
