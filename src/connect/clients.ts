@@ -25,6 +25,11 @@ interface FileFormat {
 
 const http = (url: string) => ({ type: 'http', url });
 
+/** mcp-remote refuses a URL without TLS elsewhere: it takes `[::1]` for another machine, too. */
+function allowingHttp(url: string): string[] {
+  return /^(?:https:|http:\/\/(?:localhost|127\.0\.0\.1)[:/])/.test(url) ? [] : ['--allow-http'];
+}
+
 const CONNECTABLE = {
   'claude-code': {
     file: (home) => inFolder(home, 'CLAUDE_CONFIG_DIR', [], '.claude.json'),
@@ -79,7 +84,7 @@ const CONNECTABLE = {
     file: (home) => inApplications(home, 'Claude', 'claude_desktop_config.json'),
     hasFolder: true,
     servers: 'mcpServers',
-    entry: (url) => ({ command: 'npx', args: ['-y', 'mcp-remote', url] }),
+    entry: (url) => ({ command: 'npx', args: ['-y', 'mcp-remote', url, ...allowingHttp(url)] }),
     note: 'Its file takes no server over HTTP: mcp-remote stands between, and speaks an older revision. A connector needs a public URL.',
   },
 } as const satisfies Partial<Readonly<Record<ClientProgramName, FileFormat>>>;

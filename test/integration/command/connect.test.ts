@@ -230,6 +230,22 @@ describe('each client has its file', () => {
     expect(formatOf(name).file({ platform, folder, env })).toBe(file);
   });
 
+  test.each([
+    [URL, []],
+    ['https://gateway.example/mcp', []],
+    ['http://gateway.example:8080/mcp', ['--allow-http']],
+    ['http://[::1]:8080/mcp', ['--allow-http']],
+  ])('and mcp-remote is allowed what it refuses otherwise: %s', async (url, flags) => {
+    const { connect, read } = await home();
+    await connect(['claude-desktop', '--yes', '--name', 'a', '--url', url]);
+    const { mcpServers } = JSON.parse(await read('.config/Claude/claude_desktop_config.json')) as {
+      mcpServers: unknown;
+    };
+    expect(mcpServers).toEqual({
+      a: { command: 'npx', args: ['-y', 'mcp-remote', url, ...flags] },
+    });
+  });
+
   test.each(CONNECTABLE_NAMES)('and %s gets an entry with the URL', async (name) => {
     const { connect } = await home();
     expect((await connect([name, '--print'])).out).toContain(URL);
