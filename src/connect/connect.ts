@@ -75,6 +75,7 @@ export async function changeOf(found: FoundClient, name: string, url: string): P
   const edit = (json: string) => withJsonEntry(json, entry);
   const edited = isToml ? withTomlEntry(text, entry, feature) : edit(text);
   const after = problem === null ? edited : null;
+  const isOneLine = !text.trim().includes('\n');
   const byHand = isToml ? TOML_BY_HAND : JSON_BY_HAND;
   return {
     found,
@@ -83,8 +84,8 @@ export async function changeOf(found: FoundClient, name: string, url: string): P
     problem: problem ?? (after === null ? byHand : null),
     replaces: !isToml && hasEntry(text, entry),
     snippet,
-    // Nothing of a TOML file is repeated: no parser tells where its values are.
-    diff: after === null || isToml ? linesAdded(snippet) : diffOf(text, edit),
+    // Nothing of a TOML file is repeated, since no parser tells where its values are, nor of one long line.
+    diff: after === null || isToml || isOneLine ? linesAdded(snippet) : diffOf(text, edit),
     notes: [...(format.note === undefined ? [] : [format.note]), noteOn(program, feature !== null)],
   };
 }

@@ -119,6 +119,14 @@ test('an entry of the same name is shown as replaced, without its secrets', asyn
   expect(await read('.cursor/mcp.json')).not.toContain('connect-secret');
 });
 
+test('the entry is shown for a file of one long line, and nothing else of the line', async () => {
+  const others = { a: { url: 'http://b/', headers: { 'X-Key': 'x'.repeat(300) } } };
+  const { connect } = await home({ '.cursor/mcp.json': JSON.stringify({ mcpServers: others }) });
+  const { out } = await connect(['cursor', '--yes']);
+  expect(out).toMatch(/^\+ {5}"gateway": \{\n\+ {7}"url": "http:\/\/127\.0\.0\.1:8080\/mcp"$/m);
+  expect(out).not.toContain('X-Key');
+});
+
 test('a switch and an entry in TOML that are there already are said, and are no problem', async () => {
   const { connect, read } = await home({ '.codex/config.toml': 'model = "x"\n' });
   expect(await connect(['codex', '--yes'])).toMatchObject({ code: 0 });
