@@ -47,17 +47,14 @@ export async function serveFrom(
   start: Start,
 ): Promise<ExitCode> {
   const told = { host, format: command.overrides['log-format'] };
-  const config = attempt(
-    () => {
-      const { config, notes } = configOfClient(command, words, host.env);
-      const log = logFor(config, host);
-      for (const problem of notes) log.event('config.risky', { field: command.file, problem });
-      return config;
-    },
-    told,
-    '',
-  );
-  if (config === null) return EXIT.config;
+  const file = attempt(() => loadClientFile(command.file, host.env), told, '');
+  if (file === null) return EXIT.config;
+  const override = () => configOfClient(file.config, command.overrides, words, host.env);
+  const config = attempt(override, told, 'mrtr-gateway: ');
+  if (config === null) return EXIT.usage;
+  warnOfVariables(config, host, new Set(file.variables.keys()));
+  const log = logFor(config, host);
+  for (const problem of file.notes) log.event('config.risky', { field: command.file, problem });
   return serve(await beside(config, command.overrides, host), host, start);
 }
 
@@ -112,17 +109,18 @@ function configOfFlags(
   return configFromFlags(given, nameOf);
 }
 
-/** Reads the file of a client, with the flags that take precedence. @throws ConfigError */
+/** Applies flags to the configuration that the file of a client gives. @throws ConfigError */
 function configOfClient(
-  { file, overrides }: CommandOf<'serve-from'>,
+  config: Config,
+  overrides: Overrides,
   words: readonly string[],
   env: Environment,
-): { readonly config: Config; readonly notes: readonly string[] } {
-  const { config, notes } = loadClientFile(file, env);
+): Config {
   const listen = listenDefault(env);
   const nameOf = (flag: string) => nameOfValue(words, env, flag);
-  const overridden = overrideConfig(config, { ...(listen && { listen }), ...overrides }, nameOf);
-  return { config: withRootsOfCallers(overridden), notes };
+  return withRootsOfCallers(
+    overrideConfig(config, { ...(listen && { listen }), ...overrides }, nameOf),
+  );
 }
 
 /** A configuration that was read, and not started. */
@@ -142,7 +140,8 @@ export function readServed(served: Served, words: readonly string[], env: Enviro
     return { config: overrideConfig(config, served.overrides, nameOf), warnings, movable: [] };
   }
   if (served.kind === 'serve-from') {
-    const { config, notes } = configOfClient(served, words, env);
+    const { config: inFile, notes } = loadClientFile(served.file, env);
+    const config = configOfClient(inFile, served.overrides, words, env);
     const warnings = [...notes.map((note) => `${served.file}: ${note}`), ...risksOf(config, env)];
     return { config, warnings, movable: movable(served.overrides, env) };
   }
@@ -206,11 +205,11 @@ function readSealKeys(file: string, nameOf: (flag: string) => string): string {
 }
 
 /** @param format as a flag or a variable has it; a file that cannot be read says nothing of it */
-function attempt(
-  load: () => Config,
+function attempt<Result>(
+  load: () => Result,
   { host, format }: { readonly host: Host; readonly format: string | undefined },
   prefix: string,
-): Config | null {
+): Result | null {
   try {
     return load();
   } catch (error) {

@@ -89,6 +89,27 @@ test('a variable that is not set keeps it from starting, with the place', async 
   );
 });
 
+test('a wrong flag beside it is no problem of the file', async () => {
+  const file = await clientFile({ a: { command: 'x' } });
+  const host = testHost();
+  const words = ['--from', file, '--listen', 'here', '--log-format', 'pretty'];
+  expect(await run(words, host, neverServe)).toBe(64);
+  expect(host.stderr.text).toMatch(/^mrtr-gateway: --listen: expected an address such as .*\n$/);
+});
+
+test('a misspelt variable of the gateway is said, as without a file', async () => {
+  const file = await clientFile({ a: { command: 'x' } });
+  const host = testHost({ env: { MRTR_GATEWAY_LISTN: ':1' } });
+  await run(['--from', file], host, neverServe).catch(() => {});
+  expect(host.log()).toContainEqual(
+    expect.objectContaining({
+      event: 'gateway.unknown_variable',
+      name: 'MRTR_GATEWAY_LISTN',
+      nearest: 'MRTR_GATEWAY_LISTEN',
+    }),
+  );
+});
+
 test('the printed configuration is one that check accepts once its variables are set', async () => {
   const file = await clientFile({
     everything: { command: process.execPath, args: [EVERYTHING], env: { API_KEY: 'from-canary' } },
