@@ -52,7 +52,7 @@ export async function serveFrom(
   const override = () => configOfClient(file.config, command.overrides, words, host.env);
   const config = attempt(override, told, 'mrtr-gateway: ');
   if (config === null) return EXIT.usage;
-  warnOfVariables(config, host, new Set(file.variables.keys()));
+  warnOfVariablesBesideFile(config, host, new Set(file.variables.keys()));
   const log = logFor(config, host);
   for (const problem of file.notes) log.event('config.risky', { field: command.file, problem });
   return serve(await beside(config, command.overrides, host), host, start);
@@ -73,11 +73,7 @@ export async function serveFile(
   const override = (config: Config) => overrideConfig(config, command.overrides, nameOf);
   const config = attempt(() => override(loaded), told, 'mrtr-gateway: ');
   if (config === null) return EXIT.usage;
-  warnOfVariables(config, host, file.variables);
-  const log = logFor(config, host);
-  for (const variable of unusedVariables(host.env, file.variables)) {
-    log.event('gateway.unused_variable', { ...variable });
-  }
+  warnOfVariablesBesideFile(config, host, file.variables);
   const source = { file, load: () => override(file.load()) };
   return serve(config, host, start, systemClock, source);
 }
@@ -87,6 +83,15 @@ function warnOfVariables(config: Config, host: Host, used: ReadonlySet<string>):
   const log = logFor(config, host);
   for (const variable of unknownVariables(host.env, used)) {
     log.event('gateway.unknown_variable', { ...variable });
+  }
+}
+
+/** Logs besides the variables that count only without a file. */
+function warnOfVariablesBesideFile(config: Config, host: Host, used: ReadonlySet<string>): void {
+  warnOfVariables(config, host, used);
+  const log = logFor(config, host);
+  for (const variable of unusedVariables(host.env, used)) {
+    log.event('gateway.unused_variable', { ...variable });
   }
 }
 
@@ -140,9 +145,13 @@ export function readServed(served: Served, words: readonly string[], env: Enviro
     return { config: overrideConfig(config, served.overrides, nameOf), warnings, movable: [] };
   }
   if (served.kind === 'serve-from') {
-    const { config: inFile, notes } = loadClientFile(served.file, env);
+    const { config: inFile, notes, variables } = loadClientFile(served.file, env);
     const config = configOfClient(inFile, served.overrides, words, env);
-    const warnings = [...notes.map((note) => `${served.file}: ${note}`), ...risksOf(config, env)];
+    const warnings = [
+      ...notes.map((note) => `${served.file}: ${note}`),
+      ...risksOf(config, env),
+      ...withoutEffect(env, new Set(variables.keys())),
+    ];
     return { config, warnings, movable: movable(served.overrides, env) };
   }
   const config = configOfFlags(served, words, env);
@@ -162,11 +171,16 @@ function movable(values: Overrides, env: Environment): string[] {
 
 function readFile(file: string, env: Environment): Pick<ReadConfig, 'config' | 'warnings'> {
   const { config, warnings: risks, variables } = loadConfig(file, env);
-  const unheard = [
-    ...unknownVariables(env, variables).map(describeUnknown),
-    ...unusedVariables(env, variables).map(describeUnused),
-  ];
+  const unheard = withoutEffect(env, variables);
   return { config, warnings: [...risks, ...unheard.map((text) => `warning: ${text}`)] };
+}
+
+/** Describes the variables that have no effect beside a file. @param used names that the file refers to */
+function withoutEffect(env: Environment, used: ReadonlySet<string>): string[] {
+  return [
+    ...unknownVariables(env, used).map(describeUnknown),
+    ...unusedVariables(env, used).map(describeUnused),
+  ];
 }
 
 /**

@@ -89,7 +89,7 @@ export function unusedVariables(
 
 /** Describes a variable without its value, in one line. */
 export function describeUnused({ name, field }: UnusedVariable): string {
-  return `${name} has no effect with a configuration file; set ${field} in the file`;
+  return `${name} has no effect with a file; set ${field} in a configuration file`;
 }
 
 /** A port alone can also be meant as a setting, so its value decides. */

@@ -62,19 +62,17 @@ export async function changeOf(found: FoundClient, name: string, url: string): P
   const isToml = found.file.endsWith('.toml');
   const feature = isToml ? 'mcp_2026_07_28 = true' : null;
   const snippet = isToml ? tomlText(entry, feature) : jsonText(entry);
-  let [before, problem]: [UserFile, string | null] = [
-    { path: found.file, text: null, mode: 0, owner: null },
-    null,
-  ];
+  const edit = (json: string) => withJsonEntry(json, entry);
+  let before: UserFile = { path: found.file, text: null, mode: 0, owner: null };
+  let [after, problem]: [string | null, string | null] = [null, null];
   try {
     before = await readUserFile(found.file);
+    const text = before.text ?? '';
+    after = isToml ? withTomlEntry(text, entry, feature) : edit(text);
   } catch (error) {
     problem = `it cannot be changed (${messageOf(error)})`;
   }
   const text = before.text ?? '';
-  const edit = (json: string) => withJsonEntry(json, entry);
-  const edited = isToml ? withTomlEntry(text, entry, feature) : edit(text);
-  const after = problem === null ? edited : null;
   const isOneLine = !text.trim().includes('\n');
   const byHand = isToml ? TOML_BY_HAND : JSON_BY_HAND;
   return {

@@ -29,7 +29,7 @@ export const EVENTS = {
   ),
   /** `field`: what says the same in a configuration file. */
   'gateway.unused_variable': warn<{ name: string; field: string }>(
-    'this variable has no effect with a configuration file: set the field in the file',
+    'this variable has no effect with a file: set the field in a configuration file',
   ),
   'gateway.few_open_files': warn<{ limit: number; needed: number }>(
     'the limit of open files is lower than the gateway can need: raise it (ulimit -n), or set limits.* and sessions.max to what you need',

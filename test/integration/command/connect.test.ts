@@ -160,6 +160,16 @@ test('a folder in place of the file is said, and nothing is written', async () =
   });
 });
 
+test('a file that nests deeper than a program can read is left to its user', async () => {
+  const nested = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)},"mcpServers":{}}`;
+  const { connect, read } = await home({ '.cursor/mcp.json': nested });
+  expect(await connect(['cursor', '--yes'])).toMatchObject({
+    code: 1,
+    out: expect.stringContaining('Put this into it:'),
+  });
+  expect(await read('.cursor/mcp.json')).toBe(nested);
+});
+
 test('a file that is read-only is not replaced', async () => {
   const { connect, path, read } = await home({ '.cursor/mcp.json': '{}' });
   await chmod(path('.cursor/mcp.json'), 0o444);

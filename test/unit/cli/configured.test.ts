@@ -50,3 +50,11 @@ test('that it is open to the network is said of the file of a client, too', () =
   expect(servedFrom({ remote }, ['--listen', ':8080']).warnings).toContainEqual(risk);
   expect(servedFrom({ remote }, []).warnings).not.toContainEqual(risk);
 });
+
+test('a variable that has no effect beside the file of a client is said', () => {
+  expect(servedFrom({ remote }, [], { MRTR_GATEWAY_SEAL_KEY: 'a:b' }).warnings).toContainEqual(
+    'MRTR_GATEWAY_SEAL_KEY has no effect with a file; set seal.keys in a configuration file',
+  );
+  const own = { remote: { ...remote, headers: { 'X-Key': '${MRTR_GATEWAY_SEAL_KEY}' } } };
+  expect(servedFrom(own, [], { MRTR_GATEWAY_SEAL_KEY: 'a:b' }).warnings).toEqual([]);
+});

@@ -141,9 +141,9 @@ describe('variables that have no effect', () => {
     const { out, err } = await running(['check', referring], { ...ignored, ...upstream, ...used });
     expect(out).toBe(`${referring}: ok (1 route, 3 warnings)\n`);
     expect(err.split('\n')).toEqual([
-      'warning: MRTR_GATEWAY_UPSTREAM has no effect with a configuration file; set routes[].upstream.url in the file',
-      'warning: MRTR_GATEWAY_PATH has no effect with a configuration file; set routes[].path in the file',
-      'warning: MRTR_GATEWAY_SEAL_KEY has no effect with a configuration file; set seal.keys in the file',
+      'warning: MRTR_GATEWAY_UPSTREAM has no effect with a file; set routes[].upstream.url in a configuration file',
+      'warning: MRTR_GATEWAY_PATH has no effect with a file; set routes[].path in a configuration file',
+      'warning: MRTR_GATEWAY_SEAL_KEY has no effect with a file; set seal.keys in a configuration file',
       '',
     ]);
   });
