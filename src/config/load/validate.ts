@@ -19,6 +19,8 @@ export type Validation =
   | { readonly config: null; readonly problems: readonly Problem[] };
 
 const MAX_SHOWN_CHARACTERS = 80;
+/** To compile the schema first, as zod does by default, takes longer than to read one configuration with it. */
+const ONCE = { jitless: true } as const;
 
 /**
  * Validates parsed data.
@@ -32,7 +34,7 @@ export function validate(
   shownInstead: (path: FieldPath) => string | null = () => null,
   unresolved: readonly FieldPath[] = [],
 ): Validation {
-  const parsed = fileSchema.safeParse(data);
+  const parsed = fileSchema.safeParse(data, ONCE);
   const issues = parsed.success ? [] : parsed.error.issues;
   const problems = issues
     .flatMap((issue) => describe(issue, data, shownInstead))
@@ -203,7 +205,7 @@ function repaired(data: unknown, issues: readonly z.core.$ZodIssue[]): Config | 
   let left = issues;
   for (let round = 0; round < MAX_REPAIRS; round += 1) {
     for (const issue of left) leaveOut(copy, issue);
-    const parsed = fileSchema.safeParse(copy);
+    const parsed = fileSchema.safeParse(copy, ONCE);
     if (parsed.success) return parsed.data;
     left = parsed.error.issues;
   }
