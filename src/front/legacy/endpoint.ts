@@ -4,6 +4,7 @@
  */
 import { readAccept } from '../../edge/http/header-fields.ts';
 import { refusalBody, type Refusal } from '../../edge/response-writer.ts';
+import { callLost } from '../../model/failures.ts';
 import type { Failure } from '../../model/request.ts';
 import { secondsOf } from '../../model/limited.ts';
 import { asUpstreamFailure } from '../../model/upstream-failure.ts';
@@ -111,6 +112,7 @@ export async function serveInSession(
   if (readAccept(request.accept ?? undefined) !== 'both') {
     return refuse(response, 406, 'Accept must list text/event-stream');
   }
+  session.renew(request.headers);
   if (lastEventId === null) {
     if (!session.listen(response)) refuse(response, 409, 'This session has a stream already');
     return;
@@ -189,6 +191,12 @@ function acceptsOf(accept: string | null): Accepts {
 export function refuse(response: StreamResponse, httpStatus: number, message: string): void {
   const error = { code: ErrorCode.invalidRequest, message };
   refuseWith(response, { httpStatus, id: null, error, mayHaveActed: 'no' });
+}
+
+/** Says that a request was sent to the process that has its session, and nobody knows what became of it. */
+export function refuseLost(response: StreamResponse): void {
+  const { error } = callLost(false);
+  refuseWith(response, { httpStatus: 502, id: null, error, mayHaveActed: 'unknown' });
 }
 
 function refuseWith(

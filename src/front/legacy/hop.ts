@@ -10,7 +10,7 @@ import { requestOfGateway } from '../../model/relay.ts';
 import type { CallReply, EdgeRequest, Waiter } from '../../model/request.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
-import { NO_SESSION, refuse, serveInSession, type LegacyRequest } from './endpoint.ts';
+import { NO_SESSION, refuse, refuseLost, serveInSession, type LegacyRequest } from './endpoint.ts';
 import type { StreamResponse } from './event-stream.ts';
 import type { LegacySessions } from './sessions.ts';
 
@@ -48,6 +48,10 @@ export async function serveElsewhere(
     return response.end(end.parse(outcome.reply.result).text);
   }
   if (waiter.hasBegun || outcome.type === 'left') return response.end();
+  const mayHaveBegun =
+    outcome.type !== 'replied' && outcome.type !== 'unknown' && outcome.isConfirmed === true;
+  // After a 404 a client opens another session, and many make the call in it once more.
+  if (mayHaveBegun && request.verb === 'POST') return refuseLost(response);
   switch (outcome.type) {
     case 'replied':
       // A failure: it was too long for the relay.
