@@ -55,6 +55,8 @@ export interface Channel {
    * @throws UpstreamFailure if the server has not taken it
    */
   send(line: string, headers: Readonly<Record<string, string>>): Promise<void>;
+  /** Takes the headers of a request without a message: its client can have renewed its credentials. */
+  renew(headers: Readonly<Record<string, string>>): void;
   /** Reads no more from the server, so that it waits. */
   pause(): void;
   resume(): void;
@@ -84,6 +86,7 @@ export interface PermittedChannel extends Channel {
 export function withoutPermit(channel: Channel): PermittedChannel {
   return {
     send: (line, headers) => channel.send(line, headers),
+    renew: (headers) => channel.renew(headers),
     pause: () => channel.pause(),
     resume: () => channel.resume(),
     end: () => channel.end(),

@@ -208,6 +208,7 @@ async function inPermit(
     const channel = await open();
     return {
       send: (line, headers) => channel.send(line, headers),
+      renew: (headers) => channel.renew(headers),
       pause: () => channel.pause(),
       resume: () => channel.resume(),
       end: () => channel.end().finally(permit.free),

@@ -167,6 +167,11 @@ export class LegacySession implements SessionListener {
     if (passed !== null) await this.#channel?.send(asLine(passed), headers);
   }
 
+  /** Takes the headers of a request without a message. */
+  renew(headers: Headers): void {
+    this.#channel?.renew(headers);
+  }
+
   /**
    * Opens the standalone stream.
    * @returns false if it was opened a moment ago, and is open

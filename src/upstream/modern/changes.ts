@@ -80,6 +80,13 @@ export class ServerChanges {
     });
   }
 
+  /** The caller has other credentials. With those before, what listened can have been refused: that is tried again soon. */
+  renewed(): void {
+    if (this.#again === null || this.#isOver) return;
+    this.#pauseMs = FIRST_PAUSE_MS;
+    this.#listenLater();
+  }
+
   pause(): void {
     this.#isPaused = true;
     this.#current?.sent.pause();
@@ -128,6 +135,7 @@ export class ServerChanges {
   async #listen(uris: ReadonlySet<string>, isWanted: boolean): Promise<boolean> {
     if (this.#isOver) return false;
     this.#again?.cancel();
+    this.#again = null;
     const { server, clock, params, headers, timeoutMs } = this.#options;
     const begun = Promise.withResolvers<boolean>();
     const ended = () => {
@@ -189,6 +197,7 @@ export class ServerChanges {
     if (!this.#hasLists && this.#uris.size === 0) return;
     this.#again?.cancel();
     this.#again = clock.setTimer(this.#pauseMs, () => {
+      this.#again = null;
       const again = this.#change(async () => {
         const uris = this.#uris;
         const isListening = this.#current !== null || (await this.#listen(uris, false));

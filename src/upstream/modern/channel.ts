@@ -95,9 +95,8 @@ export class ModernChannel implements Channel {
 
   async send(line: string, headers: Headers): Promise<void> {
     const message = readMessage(withoutNull(parseMessage(line)));
+    this.renew(headers);
     const plain = withoutParameters(headers);
-    // A question that could not be asked is refused without headers.
-    if (Object.keys(headers).length > 0) this.#headers = plain;
     switch (message.type) {
       case 'request':
         return inBackground(this.#serve(message, plain));
@@ -108,6 +107,14 @@ export class ModernChannel implements Channel {
       case 'malformed':
         return this.#refuse(line, message.problem);
     }
+  }
+
+  renew(headers: Headers): void {
+    // A question that could not be asked is refused without headers.
+    if (Object.keys(headers).length === 0) return;
+    const isOther = headers['authorization'] !== this.#headers['authorization'];
+    this.#headers = withoutParameters(headers);
+    if (isOther) this.#changes?.renewed();
   }
 
   pause(): void {

@@ -110,6 +110,9 @@ export class ProcessChannel implements Channel {
     this.#process?.resume();
   }
 
+  /** No credentials reach a process. */
+  renew(): void {}
+
   async send(line: string): Promise<void> {
     const { clock, maxUnreadMs } = this.#options;
     const server = this.#process;

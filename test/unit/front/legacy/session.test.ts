@@ -80,6 +80,7 @@ function open(revision = '2025-06-18') {
   });
   session.connect({
     send: async (line) => void sent.push(JSON.parse(line)),
+    renew: () => {},
     pause: () => (isPaused = true),
     resume: () => (isPaused = false),
     end: async () => {},

@@ -21,6 +21,7 @@ function instantServer(): ChannelServer {
         listener.messages([readMessage(reply)], JSON.stringify(reply));
       },
       ...{ pause: () => {}, resume: () => {}, end: async () => {}, use: () => {} },
+      renew: () => {},
     }),
   };
 }

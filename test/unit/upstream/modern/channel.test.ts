@@ -391,6 +391,33 @@ test('a gap in what the server tells is followed by each change, once', async ()
   ]);
 });
 
+test('what listened with credentials that were refused listens soon again with those of a later GET', async () => {
+  const field = await session();
+  const first = { authorization: 'first' };
+  await field.say({ id: 5, method: 'resources/subscribe', params: { uri: 'memo://a' } }, first);
+  field.sent.at(-1)!.listener.notified('notifications/subscriptions/acknowledged', {
+    notifications: { resourceSubscriptions: ['memo://a'] },
+  });
+  await field.settled();
+  await field.reply({});
+  const refused = new UpstreamFailure('unauthorized', 'refused', { mayHaveActed: false });
+  for (const pauseMs of [1_000, 2_000, 4_000]) {
+    await field.wait(pauseMs);
+    await field.fail(refused);
+  }
+  const before = field.sent.length;
+  field.channel.renew({ authorization: 'first' });
+  await field.wait(1_000);
+  expect(field.sent).toHaveLength(before);
+  field.channel.renew({ authorization: 'second' });
+  await field.wait(1_000);
+  expect(field.sent).toHaveLength(before + 1);
+  expect(field.request()).toMatchObject({
+    method: 'subscriptions/listen',
+    headers: { authorization: 'second' },
+  });
+});
+
 test('a resource that the server does not tell of gets -32602', async () => {
   const field = await session();
   await field.say({ id: 5, method: 'resources/subscribe', params: { uri: 'memo://a' } });

@@ -31,6 +31,7 @@ function played() {
         say({ id: message.id, result: DISCOVERED });
         if (state.endsAtOnce) to.ended(FAILS);
       },
+      renew: () => {},
       pause: () => void (state.isPaused = true),
       resume: () => void (state.isPaused = false),
       end: async () => {},
