@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { PLAIN_HABITS } from './fleet/clients/habits.ts';
+import { USUAL_LEGACY_CALL, USUAL_SESSION } from './fleet/clients/legacy-plans.ts';
 import { type History, PATIENT_MS } from './fleet/history.ts';
 import { PLAIN_SERVER } from './fleet/servers/traits.ts';
 import { USUAL_SETTINGS } from './fleet/settings.ts';
@@ -40,7 +41,12 @@ export function readCorpus(file = new URL('corpus.yaml', import.meta.url)): Kept
     }));
     const gateway = { ...USUAL_SETTINGS, ...history.gateway };
     const server = { ...PLAIN_SERVER, ...history.server };
-    return { what, history: { ...USUAL, ...history, gateway, server, calls } };
+    const sessions = 'legacy' in history ? history.legacy : [];
+    const legacy = sessions.map((session) => ({
+      ...{ ...USUAL_SESSION, ...session },
+      calls: session.calls.map((call) => ({ ...USUAL_LEGACY_CALL, ...call })),
+    }));
+    return { what, history: { ...USUAL, ...history, gateway, server, calls, legacy } };
   });
 }
 

@@ -2,16 +2,18 @@
 import type { LegacySession } from './clients/legacy-session.ts';
 import { nameOfLegacy } from './clients/legacy-plans.ts';
 import type { History } from './history.ts';
-import { isAboutToListen, isUndisturbed, waitsInVain } from './outcomes.ts';
+import { isAboutToListen, isOverOrAsked, isUndisturbed, waitsInVain } from './outcomes.ts';
 import type { Journal } from './servers/journal.ts';
 import { asksOnItsStream } from './servers/tools.ts';
+
+type Violate = (law: number, how: string) => void;
 
 export function checkSession(
   history: History,
   session: LegacySession,
   changedMs: number,
   journal: Journal,
-  violate: (law: number, how: string) => void,
+  violate: Violate,
 ): void {
   const { server, legacy } = history;
   // What is said on a stream that is ended at once, or of which nobody has the head, can be lost.
@@ -19,17 +21,35 @@ export function checkSession(
   const wasAway = session.endedMs.some((endedMs) => isAboutToListen(endedMs, changedMs));
   if (isHeard && !wasAway && session.heardMs < changedMs)
     violate(3, `${session.name} listens, and hears no change`);
+  const isOwn = (name: string) => name.startsWith(`${session.name}_`);
+  const all = new Set(journal.entries.map(({ call }) => call).filter(isOwn));
+  for (const name of all) checkAnswers(history, name, journal, violate);
+  if (!isUndisturbed(history)) return;
   const calls = legacy.flatMap((planned) =>
-    planned.calls.map(({ id, tool }) => ({ name: nameOfLegacy(planned.id, id), tool })),
+    planned.calls.map((call) => ({ ...call, name: nameOfLegacy(planned.id, call.id) })),
   );
-  for (const { name, tool } of calls.filter((call) => call.name.startsWith(`${session.name}_`))) {
-    if (journal.count('answered wrongly', name) > 0) {
-      violate(4, `${name} got an answer to another question`);
+  for (const { name, tool, cancelsAfterMs } of calls.filter((call) => isOwn(call.name))) {
+    if (cancelsAfterMs !== null) {
+      if (!isOverOrAsked(journal, name)) violate(7, `${name} goes on without its client`);
+      continue;
     }
-    if (!isUndisturbed(history)) continue;
     if (!session.isDone(name)) violate(6, `${name} has no result`);
     const isLost = !asksOnItsStream(tool) && !isHeard;
     if (!isLost && waitsInVain(journal, name)) violate(6, `${name} waits in vain for an answer`);
-    if (journal.count('answered again', name) > 0) violate(5, `${name} got answers too many`);
+  }
+}
+
+/** Laws 4 and 5: each question has its answer, once. */
+function checkAnswers(history: History, name: string, journal: Journal, violate: Violate): void {
+  if (journal.count('answered wrongly', name) > 0) {
+    violate(4, `${name} got an answer to another question`);
+  }
+  if (journal.count('state changed', name) > 0) {
+    violate(5, `${name} goes on with a state that is not its own`);
+  }
+  // A server that keeps nothing is sent nothing twice, whatever breaks.
+  const isCertain = history.server.transport === 'modern' || isUndisturbed(history);
+  if (isCertain && journal.count('answered again', name) > 0) {
+    violate(5, `${name} got answers too many`);
   }
 }

@@ -118,10 +118,11 @@ export function isUndisturbed({ faults, server, gateway }: History): boolean {
 }
 
 /** Whether the server has nothing to do for a call whose client has left. A call that is parked waits for its client. */
-function isOverOrAsked({ entries }: Journal, call: string): boolean {
+export function isOverOrAsked({ entries }: Journal, call: string): boolean {
   const deeds = entries.filter((entry) => entry.call === call).map(({ what }) => what);
   const isOver = deeds.length === 0 || deeds.includes('ended') || deeds.includes('cancelled');
-  return isOver || deeds.includes('not answered') || deeds.at(-1) === 'asked';
+  const isParked = deeds.at(-1) === 'asked' || deeds.at(-1) === 'sent back';
+  return isOver || deeds.includes('not answered') || isParked;
 }
 
 /** Whether nobody has answered a question of a call that was not cancelled. */

@@ -170,7 +170,8 @@ class Fleet {
   }
 
   async #healLater(strikes: Strikes): Promise<void> {
-    const lastMs = Math.max(...this.#history.calls.map(({ atMs }) => atMs));
+    const { calls, legacy } = this.#history;
+    const lastMs = Math.max(0, ...(calls.length > 0 ? calls : legacy).map(({ atMs }) => atMs));
     if (this.#history.faults.length > 0) await this.#simulated.sleep(lastMs + HEAL_AFTER_MS);
     strikes.healAll();
     this.#tell('all is healed');

@@ -65,6 +65,8 @@ function settings(options: ReplicaOptions): string {
         parking: { ttl: '30s', release },
         sessions: {
           concurrency,
+          // Nothing else ends what a client has left without a word.
+          ...(transport === 'modern' && { idleTimeout: '10s' }),
           ...(maxSessions !== null && { max: maxSessions, maxPerPrincipal: maxSessions }),
         },
       },

@@ -4,6 +4,7 @@ import { PLAIN_HABITS, type Habits } from './clients/habits.ts';
 import type { FaultKind, Moment, PlannedFault } from './faults.ts';
 import { type History, PATIENT_MS, type PlannedCall } from './history.ts';
 import { PLAIN_SERVER, type ServerTraits } from './servers/traits.ts';
+import { behindModern } from './modern-plans.ts';
 import type { Tool } from './servers/tools.ts';
 import { USUAL_SETTINGS } from './settings.ts';
 
@@ -14,6 +15,8 @@ type Theme = (history: History, name: string) => History;
 
 /** Of so many histories, one has a theme. */
 const ONE_IN = 60;
+/** And one has that of the other direction. */
+const ONE_IN_MODERN = 12;
 
 const THEMES = {
   /** Clients read slowly what a tool reports, and processes drain meanwhile. */
@@ -148,6 +151,8 @@ const THEMES = {
     server: { ...PLAIN_SERVER, asksForms: true },
     faults: faultsOf(name, 2, ['kill', 'vanish', 'drain'], ['shown', 'retried', 'answered']),
   }),
+  /** Legacy clients in front of a server of 2026-07-28. */
+  'modern server': behindModern,
 } satisfies Record<string, Theme>;
 
 export type ThemeName = keyof typeof THEMES;
@@ -155,7 +160,8 @@ export type ThemeName = keyof typeof THEMES;
 /** Each theme has seeds of its own, so that one more changes nothing of those of others. */
 export function themeOf(seed: number): ThemeName | null {
   const names = Object.keys(THEMES) as ThemeName[];
-  return names.find((name) => below(`theme:${seed}:${name}`, ONE_IN) === 0) ?? null;
+  const oneIn = (name: ThemeName) => (name === 'modern server' ? ONE_IN_MODERN : ONE_IN);
+  return names.find((name) => below(`theme:${seed}:${name}`, oneIn(name)) === 0) ?? null;
 }
 
 /** @returns the history as the theme of its seed has it, if it has one */

@@ -25,6 +25,8 @@ interface CallOptions {
   readonly client: LegacyClient;
   /** @returns the session, a new one if the last one is lost; `null` if none can be opened */
   readonly open: () => Promise<Session | null>;
+  /** Tells the server that a request is not wanted any more. */
+  readonly cancel: (request: string, session: Session) => Promise<void>;
   /** Called with what the server asks and says. @param by the process that passed it on */
   readonly hear: (message: LegacyMessage, session: Session, by: string) => void;
 }
@@ -81,6 +83,7 @@ export class RunningCall {
     const { name, call, client } = this.#options;
     client.tell(`begins ${name} (${call.tool})`);
     const params = { name: call.tool, arguments: { call: name }, _meta: { progressToken: name } };
+    this.#cancelLater(client.nextId, session);
     const reply = await client.request('tools/call', params, session.id);
     if (reply.type === 'broken') {
       return reply.how === NEVER_SENT ? undefined : this.#finish('lost', reply.how);
@@ -91,6 +94,17 @@ export class RunningCall {
     const message = await readLegacy(response);
     if (message === null) this.#finish('lost', 'broken');
     else this.#take(message, session, by);
+  }
+
+  /** Cancels a request, if its client does that. */
+  #cancelLater(request: string, session: Session): void {
+    const { call, cancel } = this.#options;
+    if (call.cancelsAfterMs === null) return;
+    simulation().after(call.cancelsAfterMs, () => {
+      if (this.#end !== null) return;
+      this.#finish('lost', 'its client has cancelled it');
+      void cancel(request, session);
+    });
   }
 
   async #takeFailure(status: number, response: IncomingMessage, session: Session): Promise<void> {
@@ -145,7 +159,15 @@ export class RunningCall {
     const { name, client, hear } = this.#options;
     hear(message, session, by);
     if (message.method !== undefined) return;
-    const of = /of=(\w+);/.exec(message.result?.content?.[0]?.text ?? '')?.[1];
+    const text = message.result?.content?.[0]?.text ?? '';
+    if (message.error !== undefined || message.result?.isError === true) {
+      const reason = message.error?.message ?? text;
+      const mayHaveActed = message.error?.data?.mayHaveActed;
+      const { checker } = client.around;
+      checker.failed(name, { type: 'failed', reason, mayHaveActed, isRetryable: false });
+      return this.#finish('lost', reason);
+    }
+    const of = /of=(\w+);/.exec(text)?.[1];
     if (of !== name) client.around.checker.break(4, `${name} has the result of ${of}`);
     this.#finish('done');
   }

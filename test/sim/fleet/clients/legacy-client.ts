@@ -1,4 +1,4 @@
-/** The wire of a legacy client (2025-11-25), with `node:http` and nothing else. */
+/** The wire of a legacy client, with `node:http` and nothing else. */
 import type http from 'node:http';
 import { type IncomingMessage } from 'node:http';
 import { below } from '../../engine/random.ts';
@@ -9,10 +9,13 @@ import { type Broken, sendOverHttp, TOO_LATE } from '../client.ts';
 import type { Message } from '../servers/sessions.ts';
 import { bearerOf, renewToken } from '../tokens.ts';
 
-export const LEGACY_PROTOCOL = '2025-11-25';
+/** Revisions in which a client can be asked for a form. */
+export type LegacyRevision = '2025-11-25' | '2025-06-18';
+export const LEGACY_PROTOCOL: LegacyRevision = '2025-11-25';
 
 export interface LegacyRequest {
   readonly caller: string;
+  readonly revision: LegacyRevision;
   readonly method: 'POST' | 'GET' | 'DELETE';
   /** The id of the session, if there is one. */
   readonly session: string | null;
@@ -34,8 +37,12 @@ export interface LegacyMessage extends Omit<Message, 'result' | 'error' | 'param
   readonly result?: {
     readonly instructions?: string;
     readonly content?: readonly { readonly text?: string }[];
+    readonly isError?: boolean;
   };
-  readonly error?: { readonly data?: { readonly mayHaveActed?: 'no' | 'unknown' | 'yes' } };
+  readonly error?: {
+    readonly message?: string;
+    readonly data?: { readonly mayHaveActed?: 'no' | 'unknown' | 'yes' };
+  };
 }
 
 interface Pause {
@@ -47,22 +54,31 @@ interface Pause {
 export class LegacyClient {
   readonly name: string;
   readonly caller: string;
+  readonly revision: LegacyRevision;
   readonly around: Surroundings;
   readonly #open = new Set<http.ClientRequest>();
   #sent = 0;
 
-  constructor(name: string, caller: string, around: Surroundings) {
+  constructor(
+    name: string,
+    { caller, revision }: Pick<LegacyRequest, 'caller' | 'revision'>,
+    around: Surroundings,
+  ) {
     this.name = name;
     this.caller = caller;
+    this.revision = revision;
     this.around = around;
   }
 
   /** @returns the head of the response */
-  async send(request: Omit<LegacyRequest, 'caller'> & { caller?: string }): Promise<LegacyReply> {
+  async send(
+    request: Omit<LegacyRequest, 'caller' | 'revision'> & { caller?: string },
+  ): Promise<LegacyReply> {
     const { name: by, port } = this.around.pick(`${this.name}:${(this.#sent += 1)}`);
     const sentMs = simulation().nowMs;
     const untilMs = () => this.latest(sentMs, OUTCOME_WITHIN_MS);
-    const reply = await send(port, { caller: this.caller, ...request }, untilMs, (sent) => {
+    const { caller, revision } = this;
+    const reply = await send(port, { caller, revision, ...request }, untilMs, (sent) => {
       this.#open.add(sent);
       sent.on('close', () => this.#open.delete(sent));
     });
@@ -78,9 +94,14 @@ export class LegacyClient {
     for (const request of this.#open) request.destroy();
   }
 
+  /** The id of the next request. */
+  get nextId(): string {
+    return `request-${this.#sent}`;
+  }
+
   /** Sends a request of the protocol. Its id is its own. */
   request(method: string, params: object, session: string | null): Promise<LegacyReply> {
-    const message = { jsonrpc: '2.0', id: `request-${this.#sent}`, method, params };
+    const message = { jsonrpc: '2.0', id: this.nextId, method, params };
     return this.send({ method: 'POST', session, message });
   }
 
@@ -102,7 +123,7 @@ export class LegacyClient {
 /** @param untilMs when the client gives up to wait for the head, asked again when that time has come */
 function send(
   port: number,
-  { caller, method, session, message, lastEvent = null }: LegacyRequest,
+  { caller, revision, method, session, message, lastEvent = null }: LegacyRequest,
   untilMs: () => number,
   onSent: (request: http.ClientRequest) => void,
 ): Promise<Reply> {
@@ -112,7 +133,7 @@ function send(
     ...(message !== undefined && { 'content-type': 'application/json' }),
     ...(session !== null && {
       'mcp-session-id': session,
-      'mcp-protocol-version': LEGACY_PROTOCOL,
+      'mcp-protocol-version': revision,
     }),
     ...(lastEvent !== null && { 'last-event-id': lastEvent }),
   };

@@ -2,6 +2,7 @@
 import { below, choose } from '../../engine/random.ts';
 import type { ServerTraits } from '../servers/traits.ts';
 import { TOOLS, type Tool } from '../servers/tools.ts';
+import { LEGACY_PROTOCOL, type LegacyRevision } from './legacy-client.ts';
 
 export interface LegacyCall {
   readonly id: number;
@@ -12,6 +13,8 @@ export interface LegacyCall {
   readonly thinkMs: number;
   /** How long the tool works. */
   readonly workMs: number;
+  /** After how long the client cancels it; `null` for never. */
+  readonly cancelsAfterMs: number | null;
 }
 
 export interface PlannedSession {
@@ -22,8 +25,14 @@ export interface PlannedSession {
   readonly isForged: boolean;
   /** Whether the client deletes the session at its end. Otherwise it only closes its connections. */
   readonly isDeleted: boolean;
+  /** That its client speaks. */
+  readonly revision: LegacyRevision;
   readonly calls: readonly LegacyCall[];
 }
+
+/** What a session or a call that was kept does not say. */
+export const USUAL_SESSION = { revision: LEGACY_PROTOCOL } as const;
+export const USUAL_LEGACY_CALL = { cancelsAfterMs: null } as const;
 
 type Some<Item> = readonly [Item, ...Item[]];
 
@@ -52,6 +61,7 @@ export function legacyOf(
       atMs: below(`${session}:at`, withinMs),
       isForged: choose(`${session}:forged`, [true, false]),
       isDeleted: choose(`${session}:deleted`, [true, false]),
+      ...USUAL_SESSION,
       calls: Array.from({ length: 1 + below(`${session}:calls`, MOST_CALLS) }, (__, nth) =>
         callOf(`${session}:${nth}`, nth),
       ),
@@ -66,6 +76,7 @@ function callOf(name: string, id: number): LegacyCall {
     afterMs: below(`${name}:after`, CALLS_WITHIN_MS),
     thinkMs: below(`${name}:think`, LONGEST_THINK_MS),
     workMs: choose(`${name}:work`, WORK_MS),
+    ...USUAL_LEGACY_CALL,
   };
 }
 
@@ -87,6 +98,13 @@ export function simplerLegacy(sessions: readonly PlannedSession[]): PlannedSessi
     ...session.calls.map((call) =>
       instead(session, [{ ...session, calls: session.calls.filter((other) => other !== call) }]),
     ),
+    ...session.calls
+      .filter(({ cancelsAfterMs }) => cancelsAfterMs !== null)
+      .map((call) => {
+        const patient = { ...call, ...USUAL_LEGACY_CALL };
+        const calls = session.calls.map((other) => (other === call ? patient : other));
+        return instead(session, [{ ...session, calls }]);
+      }),
     ...(session.isForged ? [instead(session, [{ ...session, isForged: false }])] : []),
     ...(session.isDeleted ? [] : [instead(session, [{ ...session, isDeleted: true }])]),
   ]);

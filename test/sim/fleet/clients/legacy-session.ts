@@ -5,13 +5,7 @@ import { END_WITHIN_MS } from '../checker.ts';
 import type { Surroundings } from '../caller.ts';
 import { answerTo } from '../servers/questions.ts';
 import { PAUSE_MS, RunningCall, type Session } from './legacy-call.ts';
-import {
-  LEGACY_PROTOCOL,
-  LegacyClient,
-  type LegacyMessage,
-  readLegacy,
-  readStream,
-} from './legacy-client.ts';
+import { LegacyClient, type LegacyMessage, readLegacy, readStream } from './legacy-client.ts';
 import { type LegacyCall, nameOfLegacy, type PlannedSession } from './legacy-plans.ts';
 import { STRANGER } from './strangers.ts';
 
@@ -19,12 +13,12 @@ const LISTEN_PAUSE_MS = { least: 3_000, range: 1_000 } as const;
 /** So long the client waits for the head of its stream before it begins. */
 const HEAD_WITHIN_MS = 1_000;
 const ENDS_WITHIN_MS = 10_000;
-const GREETING = {
-  protocolVersion: LEGACY_PROTOCOL,
-  capabilities: { elicitation: { form: {} } },
-};
+const CAPABILITIES = { elicitation: { form: {} } };
 /** In place of those of the history, when all is healed. */
-const LAST_CALL: LegacyCall = { id: 1_000, tool: 'turns', afterMs: 0, thinkMs: 0, workMs: 0 };
+const LAST_CALL: LegacyCall = {
+  ...{ id: 1_000, tool: 'turns', afterMs: 0, thinkMs: 0, workMs: 0 },
+  cancelsAfterMs: null,
+};
 
 export class LegacySession {
   /** What the client says that its name is. */
@@ -46,7 +40,7 @@ export class LegacySession {
   constructor(planned: PlannedSession, around: Surroundings) {
     this.#planned = planned;
     this.name = `legacy${planned.id}`;
-    this.#client = new LegacyClient(this.name, planned.caller, around);
+    this.#client = new LegacyClient(this.name, planned, around);
   }
 
   /** Whether a call has its result. */
@@ -101,7 +95,11 @@ export class LegacySession {
 
   async #initialize(): Promise<Session | null> {
     const beginMs = simulation().nowMs;
-    const params = { ...GREETING, clientInfo: { name: this.name, version: '1' } };
+    const params = {
+      protocolVersion: this.#planned.revision,
+      capabilities: CAPABILITIES,
+      clientInfo: { name: this.name, version: '1' },
+    };
     while (simulation().nowMs < this.#client.latest(beginMs, END_WITHIN_MS)) {
       const reply = await this.#client.request('initialize', params, null);
       const message = reply.type === 'head' ? await readLegacy(reply.response) : null;
@@ -158,6 +156,7 @@ export class LegacySession {
     const running = new RunningCall({
       ...{ name, call, client: this.#client },
       open: () => this.#open(),
+      cancel: (request, session) => this.#cancel(request, session),
       hear: (message, session, by) => this.#hear(message, name, session, by),
     });
     this.#calls.set(name, running);
@@ -195,6 +194,11 @@ export class LegacySession {
     await simulation().sleep(thinkMs);
     const result = { action: 'accept', content: { name: answerTo(message) } };
     if (!this.#withdrawn.has(id)) await this.#post({ jsonrpc: '2.0', id, result }, session);
+  }
+
+  #cancel(requestId: string, session: Session): Promise<void> {
+    const params = { requestId, reason: 'the user has changed their mind' };
+    return this.#post({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, session);
   }
 
   /** Sends what has no reply, until it was taken, or the session is lost. */

@@ -4,6 +4,8 @@ import { simulation } from '../../engine/simulation.ts';
 export type Deed =
   | 'called'
   | 'asked'
+  /** The call is to be sent again, without a question. */
+  | 'sent back'
   /** The client gave an answer to an open question, or declined it. */
   | 'answered'
   /** The answer is not the one that the client gives to this question. */
@@ -12,6 +14,8 @@ export type Deed =
   | 'declined'
   /** The question had an answer before. */
   | 'answered again'
+  /** A request goes on with a state that this server has not given to its call. */
+  | 'state changed'
   /** Nobody answered in time. */
   | 'not answered'
   /** The client that reads the session has not replied to a ping. */

@@ -2,6 +2,7 @@
 import http, { type IncomingMessage } from 'node:http';
 import { simulation } from '../../engine/simulation.ts';
 import { HttpSseServer } from './http-sse.ts';
+import { ModernServer } from './modern-server.ts';
 import { callerOf, peerOf, type Requests } from './requests.ts';
 import { SdkServer } from './sdk-server.ts';
 import type { Message, ServerOptions } from './sessions.ts';
@@ -33,6 +34,7 @@ export function startServer(port: number, options: ServerOptions): Requests {
 function requestsOf(options: ServerOptions): Requests {
   const { transport, sdk } = options.traits;
   if (sdk !== null) return new SdkServer(options);
+  if (transport === 'modern') return new ModernServer(options);
   return transport === 'http-sse' ? new HttpSseServer(options) : new StreamableHttpServer(options);
 }
 
@@ -40,7 +42,8 @@ function requestsOf(options: ServerOptions): Requests {
 async function bodyOf(request: IncomingMessage): Promise<string | null> {
   try {
     let text = '';
-    for await (const bytes of request) text += String(bytes);
+    request.setEncoding('utf8');
+    for await (const part of request) text += String(part);
     return text;
   } catch {
     return null;

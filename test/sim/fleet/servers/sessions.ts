@@ -9,6 +9,12 @@ import { contentOf, type Report, untilWithdrawn, workOf } from './work.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 
+/** What a client gives to a question. */
+export interface Answer {
+  readonly action?: string;
+  readonly content?: { readonly name?: string };
+}
+
 /** As far as it is looked at here. */
 export interface Message {
   readonly id?: string | number;
@@ -21,7 +27,7 @@ export interface Message {
     readonly level?: string;
     readonly _meta?: { readonly progressToken?: string | number };
   };
-  readonly result?: { readonly action?: string; readonly content?: { readonly name?: string } };
+  readonly result?: Answer;
   readonly error?: unknown;
 }
 

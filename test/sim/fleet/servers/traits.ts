@@ -2,7 +2,8 @@
 import { below, choose } from '../../engine/random.ts';
 
 export interface ServerTraits {
-  readonly transport: 'streamable-http' | 'http-sse' | 'stdio';
+  /** `modern` is 2026-07-28 over HTTP, without a session. */
+  readonly transport: 'streamable-http' | 'http-sse' | 'stdio' | 'modern';
   /** The official SDK that it is built with, which runs as it is; `null` for a model. */
   readonly sdk: 'typescript-1' | null;
   /** Whether its streams can be resumed: its events have ids, and it keeps them. */
@@ -45,6 +46,12 @@ export interface ServerTraits {
   readonly lingersMs: number;
   /** Over stdio: whether it writes what is no message. */
   readonly writesLog: boolean;
+  /** Of a modern one: how often it has a request sent again before it begins to work, without a question. */
+  readonly dallies: number;
+  /** Of a modern one: whether its tools want a parameter in a header, too. */
+  readonly wantsHeaders: boolean;
+  /** Of a modern one: after how long it ends the streams of those who listen; `null` for never. */
+  readonly endsListeningMs: number | null;
 }
 
 export const PLAIN_SERVER: ServerTraits = {
@@ -70,6 +77,9 @@ export const PLAIN_SERVER: ServerTraits = {
   repliesWithJson: false,
   lingersMs: 0,
   writesLog: false,
+  dallies: 0,
+  wantsHeaders: false,
+  endsListeningMs: null,
 };
 
 const LINGERS_MS = [0, 0, 700, 6_000] as const;
@@ -139,6 +149,7 @@ function modelOf(seed: number): ServerTraits {
     repliesWithJson: oneIn(3, 'json'),
     lingersMs: 0,
     writesLog: false,
+    ...{ dallies: 0, wantsHeaders: false, endsListeningMs: null },
   };
 }
 
