@@ -110,4 +110,9 @@ export interface ChannelServer {
    * @throws UpstreamFailure
    */
   open(owner: ChannelOwner, listener: SessionListener, end: () => void): Promise<PermittedChannel>;
+  /**
+   * Finds out whether the server speaks another revision than before, now that a channel has refused `initialize`. Never rejects.
+   * @param keptNothing what `keepsNothing` was when that channel was opened
+   */
+  hasChanged(keptNothing: boolean): Promise<boolean>;
 }

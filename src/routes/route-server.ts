@@ -12,6 +12,7 @@ import {
 } from '../model/channel.ts';
 import type { ModernServer } from '../model/modern-server.ts';
 import type { Relay } from '../model/relay.ts';
+import { inBackground } from '../lib/background.ts';
 import { randomId } from '../lib/crypto.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
@@ -25,7 +26,7 @@ import { nameOfServer } from './settings.ts';
 import { VERSION } from '../lib/program.ts';
 import { routeLog, type RouteLog } from '../ops/route-log.ts';
 import { CircuitBreaker, type CircuitBreakerOptions } from '../limits/admission.ts';
-import { asUpstreamFailure, isOutOfFiles } from '../model/upstream-failure.ts';
+import { asUpstreamFailure, isOutOfFiles, UpstreamFailure } from '../model/upstream-failure.ts';
 import { failureOfStatus } from '../upstream/http/error-response.ts';
 import { ModernChannel } from '../upstream/modern/channel.ts';
 import { ModernProcesses } from '../upstream/modern/processes.ts';
@@ -121,6 +122,7 @@ function processesOf(
         stdio.openChannel(randomId().slice(0, 8), principalKey, listener),
       ),
     onDiscovered: (result) => stdio.noteDiscovered(result),
+    onSilent: () => inBackground(stdio.askEraAgain()),
     discovered: () => stdio.discovered,
   });
 }
@@ -138,6 +140,7 @@ function httpChannels(
   return {
     ...lifeOf(config),
     keepsNothing: true,
+    hasChanged: async () => false,
     // These folders are of another machine, or the server knows whose they are.
     learnsRoots: true,
     open: ({ principal }, listener, end) =>
@@ -170,10 +173,28 @@ function processChannels(
       }
       const server = processes.serverOf(owner);
       // The process has the permit, and serves all sessions of its caller.
-      return withoutPermit(modernChannel(config, server, clock, listener, () => {}));
+      const channel = withoutPermit(modernChannel(config, server, clock, listener, () => {}));
+      // There is nothing to translate for a server that is legacy again: its clients begin anew.
+      const tell = () => listener.ended(LEGACY_AGAIN);
+      stdio.legacyAgain.add(tell);
+      return {
+        ...channel,
+        end: () => {
+          stdio.legacyAgain.delete(tell);
+          return channel.end();
+        },
+      };
+    },
+    hasChanged: async (keptNothing) => {
+      if (!keptNothing && stdio.knownKind === 'stdio') await stdio.askEraAgain();
+      return keptNothing !== (stdio.knownKind === 'modern-stdio');
     },
   };
 }
+
+const LEGACY_AGAIN = new UpstreamFailure('session_gone', 'the server speaks another revision now', {
+  mayHaveActed: false,
+});
 
 function lifeOf({ id: route, sessions, upstream }: RouteConfig) {
   const { idleTimeoutMs } = sessions;

@@ -3,6 +3,7 @@
  * and again.
  */
 import { UNBOUNDED } from './size-limits.ts';
+import { inBackground } from '../lib/background.ts';
 import type { Clock } from '../lib/clock.ts';
 import { withoutPermit, type Channel, type ChannelListener } from '../model/channel.ts';
 import { randomId } from '../lib/crypto.ts';
@@ -35,6 +36,8 @@ import type { TransportListener } from './transport/transport.ts';
 
 /** After this time a process ends as soon as it serves no request, in ms: servers leak, and few of them for a day. */
 const MAX_PROCESS_AGE_MS = 86_400_000;
+/** How soon what a server speaks is asked again, in ms: that starts a process, and a client can be refused for what it says. */
+const MIN_DOUBT_GAP_MS = 5_000;
 
 export interface StdioUpstreamOptions extends ServerOptions {
   readonly era: 'auto' | 'legacy' | 'modern';
@@ -78,6 +81,10 @@ export class StdioUpstream implements LegacyServer {
   #revision: LegacyRevision | null = null;
   /** What a modern server said last in reply to `server/discover`; `null` while it is not known to be one. */
   #discovered: JsonObject | null = null;
+  /** Called when a process shows that the server is not modern any more. */
+  readonly legacyAgain = new Set<() => void>();
+  #lastDoubtMs = -Infinity;
+  #doubting: Promise<void> | null = null;
 
   constructor(options: StdioUpstreamOptions, clock: Clock) {
     const { inherited, env } = options.process;
@@ -122,7 +129,27 @@ export class StdioUpstream implements LegacyServer {
       const cause = this.#options.era === 'modern' ? 'configured' : 'only_modern';
       this.#options.log?.event('upstream.detected', { kind: 'modern-stdio', cause });
     }
+    const wasModern = this.#discovered !== null;
     this.#discovered = result;
+    if (wasModern && result === null) for (const tell of [...this.legacyAgain]) tell();
+  }
+
+  /**
+   * Starts a process and asks it what the server speaks now, which can have been replaced by one of the other era: a process has
+   * refused `initialize`, or has not said that it is modern. Not again a moment later. Never rejects.
+   */
+  async askEraAgain(): Promise<void> {
+    if (this.#options.era !== 'auto') return;
+    const isRecent = this.#clock.elapsed() - this.#lastDoubtMs < MIN_DOUBT_GAP_MS;
+    if (this.#doubting === null && !isRecent) {
+      this.#lastDoubtMs = this.#clock.elapsed();
+      const asked = this.#greetAs(() => this.#greetLegacy()).then(
+        () => this.noteDiscovered(null),
+        () => {},
+      );
+      this.#doubting = asked.then(() => void (this.#doubting = null));
+    }
+    await this.#doubting;
   }
 
   /** Over stdio a server speaks to the gateway only, and in one way. */
@@ -138,20 +165,32 @@ export class StdioUpstream implements LegacyServer {
 
   /** Starts a process, and ends it when it has replied. Some take seconds to end: nothing waits for that here. */
   async greet(): Promise<StdioKind> {
+    const isModern = this.knownKind === 'modern-stdio';
+    try {
+      await this.#greetAs(() => (isModern ? this.#greetModern() : this.#greetLegacy()));
+    } catch (error) {
+      if (asUpstreamFailure(error, false).code !== 'server_is_modern') throw error;
+    }
+    return this.knownKind;
+  }
+
+  async #greetAs(greet: () => Promise<{ close(): Promise<unknown> }>): Promise<void> {
     const leave = this.hasOneSession ? await this.#options.reserveOnlySession?.() : undefined;
     try {
-      const greeted =
-        this.knownKind === 'modern-stdio' ? await this.#greetModern() : await this.#greetLegacy();
-      const ended = greeted.close().finally(() => {
+      const greeted = await greet();
+      const closed = greeted.close().then(
+        () => {},
+        () => {},
+      );
+      const ended: Promise<void> = closed.finally(() => {
         leave?.();
         if (this.#greeted === ended) this.#greeted = null;
       });
       this.#greeted = ended;
     } catch (error) {
       leave?.();
-      if (asUpstreamFailure(error, false).code !== 'server_is_modern') throw error;
+      throw error;
     }
-    return this.knownKind;
   }
 
   async #greetLegacy(): Promise<Session> {
@@ -184,6 +223,7 @@ export class StdioUpstream implements LegacyServer {
         return withoutPermit(channel);
       },
       onDiscovered: (result) => this.noteDiscovered(result),
+      onSilent: () => inBackground(this.askEraAgain()),
       onEmpty: () => {},
     });
   }

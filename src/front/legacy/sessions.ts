@@ -100,6 +100,7 @@ export class LegacySessions {
    * @param line the `initialize` of the client
    * @param client whether it is there still
    * @param key of the session; one of its own by default
+   * @param isSecondTry whether the server was asked once in the way in which it was spoken to before
    */
   async open(
     { server, owner, headers }: SessionOpening,
@@ -107,9 +108,11 @@ export class LegacySessions {
     message: ClientRequest,
     client: Pick<StreamResponse, 'isOpen'>,
     key = randomId(),
+    isSecondTry = false,
   ): Promise<Opened> {
     const entry = this.#create(server, owner, key);
     const { session } = entry;
+    const { keepsNothing } = server;
     try {
       await this.#admit(owner);
       const named = { ...owner, name: entry.name };
@@ -122,7 +125,16 @@ export class LegacySessions {
       const revision = revisionIn(text);
       const isOpen = revision !== null && !session.isOver && client.isOpen;
       if (isOpen) this.#opened(entry, revision);
-      else inBackground(this.#end(entry));
+      else {
+        const ended = this.#end(entry);
+        const isRefused = revision === null && client.isOpen && !isSecondTry;
+        // It can have been upgraded in place.
+        if (isRefused && (await server.hasChanged(keepsNothing))) {
+          await ended;
+          return await this.open({ server, owner, headers }, line, message, client, key, true);
+        }
+        inBackground(ended);
+      }
       const { httpStatus, headers: told } = reply;
       return { line: text, key: isOpen ? key : null, httpStatus, headers: told };
     } catch (error) {

@@ -15,6 +15,8 @@ export interface StartOptions {
   readonly gatewayInfo: JsonObject;
   /** Called with the result of `server/discover` of each process; with `null` if one turns out not to be modern. */
   readonly onDiscovered: (result: JsonObject | null) => void;
+  /** Called when a process ends, or says nothing for a while, before it has said what it is: legacy servers can do either. */
+  readonly onSilent: () => void;
 }
 
 export interface StartedListener {
@@ -25,6 +27,9 @@ export interface StartedListener {
   /** The process ends. @param ended resolves when nothing of it is left */
   ending(ended: Promise<void>): void;
 }
+
+/** How long a process has, in ms, until it is doubted that it is modern. Some take longer to start, and are waited for all the same. */
+const SILENT_MS = 5_000;
 
 /** None reach a process. */
 export const NO_HEADERS = {};
@@ -38,7 +43,7 @@ export const NO_HEADERS = {};
 export async function startProcess(
   open: (listener: ChannelListener) => Promise<PermittedChannel>,
   id: number,
-  { clock, startTimeoutMs, gatewayInfo, onDiscovered }: StartOptions,
+  { clock, startTimeoutMs, gatewayInfo, onDiscovered, onSilent }: StartOptions,
   listener: StartedListener,
 ): Promise<PermittedChannel> {
   const discovered = Promise.withResolvers<JsonRpcReply>();
@@ -62,9 +67,11 @@ export async function startProcess(
       discovered.reject(end);
       // Its permit is free when nothing of it is left.
       listener.ending(channel.end());
-      if (!isStarting) listener.crashed(failure);
+      if (isStarting) onSilent();
+      else listener.crashed(failure);
     },
   });
+  const silent = clock.setTimer(SILENT_MS, onSilent);
   const late = clock.setTimer(startTimeoutMs, () => discovered.reject(tooLate(startTimeoutMs)));
   try {
     channel.use('request');
@@ -72,6 +79,7 @@ export async function startProcess(
     const asked = { jsonrpc: '2.0', id, method: 'server/discover', params: { _meta } };
     await channel.send(oneLine(asked), NO_HEADERS);
     const reply = await discovered.promise;
+    silent.cancel();
     // It can have ended right after it.
     if (end !== null) throw end;
     const isModern = modernCapabilities(reply) !== null;
@@ -84,6 +92,7 @@ export async function startProcess(
     listener.ending(channel.end());
     throw asUpstreamFailure(error, false);
   } finally {
+    silent.cancel();
     late.cancel();
   }
 }

@@ -14,7 +14,7 @@ import { ManualClock } from '../../../fixtures/manual-clock.ts';
 function instantServer(): ChannelServer {
   return {
     ...{ route: 'default', idleTimeoutMs: 60_000, initializeTimeoutMs: 1_000 },
-    ...{ keepsNothing: false, learnsRoots: true },
+    ...{ keepsNothing: false, learnsRoots: true, hasChanged: async () => false },
     open: async (_owner, listener) => ({
       send: async () => {
         const reply = { jsonrpc: '2.0', id: 'init', result: { protocolVersion: '2025-11-25' } };

@@ -40,7 +40,7 @@ function played() {
   };
   const server = new ModernProcess({
     ...{ clock, open, idleTimeoutMs: 1_000, startTimeoutMs: 1_000, gatewayInfo: {} },
-    ...{ onDiscovered: () => {}, onEmpty: () => {} },
+    ...{ onDiscovered: () => {}, onSilent: () => {}, onEmpty: () => {} },
   });
   const request = async (method: string, params = {}, timeoutMs: number | null = null) => {
     const told: unknown[] = [];
