@@ -3,8 +3,13 @@ import type { LegacySession } from './clients/legacy-session.ts';
 import { nameOfLegacy } from './clients/legacy-plans.ts';
 import type { History } from './history.ts';
 import { isAboutToListen, isOverOrAsked, isUndisturbed, waitsInVain } from './outcomes.ts';
-import type { Journal } from './servers/journal.ts';
+import type { Deed, Journal } from './servers/journal.ts';
 import { asksOnItsStream } from './servers/tools.ts';
+
+/** So long it takes until a server hears that a call is cancelled. */
+const CANCELLED_WITHIN_MS = 3_000;
+/** What a server does for a call that somebody waits for. */
+const GOING_ON: readonly Deed[] = ['called', 'answered', 'asked', 'sent back', 'ended'];
 
 type Violate = (law: number, how: string) => void;
 
@@ -30,7 +35,13 @@ export function checkSession(
   );
   for (const { name, tool, cancelsAfterMs } of calls.filter((call) => isOwn(call.name))) {
     if (cancelsAfterMs !== null) {
-      if (!isOverOrAsked(journal, name)) violate(7, `${name} goes on without its client`);
+      const untilMs = (session.cancelledMs(name) ?? Infinity) + CANCELLED_WITHIN_MS;
+      const isServed = journal.entries.some(
+        ({ call, what, atMs }) => call === name && GOING_ON.includes(what) && atMs > untilMs,
+      );
+      if (isServed || !isOverOrAsked(journal, name)) {
+        violate(7, `${name} goes on without its client`);
+      }
       continue;
     }
     if (!session.isDone(name)) violate(6, `${name} has no result`);

@@ -44,6 +44,7 @@ export class RunningCall {
   /** How it ended: with its result, or without. */
   #end: 'done' | 'lost' | null = null;
   #open: IncomingMessage | null = null;
+  #cancelledMs: number | null = null;
 
   constructor(options: CallOptions) {
     this.#options = options;
@@ -52,6 +53,11 @@ export class RunningCall {
   /** Whether it has its result. */
   get isDone(): boolean {
     return this.#end === 'done';
+  }
+
+  /** When its client cancelled it; `null` if it did not. */
+  get cancelledMs(): number | null {
+    return this.#cancelledMs;
   }
 
   async play(): Promise<void> {
@@ -102,6 +108,7 @@ export class RunningCall {
     if (call.cancelsAfterMs === null) return;
     simulation().after(call.cancelsAfterMs, () => {
       if (this.#end !== null) return;
+      this.#cancelledMs = simulation().nowMs;
       this.#finish('lost', 'its client has cancelled it');
       void cancel(request, session);
     });

@@ -48,6 +48,11 @@ export class LegacySession {
     return this.#calls.get(name)?.isDone === true;
   }
 
+  /** When a call was cancelled; `null` if it was not. */
+  cancelledMs(name: string): number | null {
+    return this.#calls.get(name)?.cancelledMs ?? null;
+  }
+
   async play(): Promise<void> {
     const { atMs, calls, isForged } = this.#planned;
     await simulation().sleep(atMs);
