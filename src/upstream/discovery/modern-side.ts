@@ -2,6 +2,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isModernError, readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
+import { saysItIsModern } from '../../protocol/unsupported-version.ts';
 import { asUpstreamFailure, protocolError, UpstreamFailure } from '../../model/upstream-failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import { MessageReader } from '../http/readers.ts';
@@ -113,7 +114,10 @@ export function ownMeta(clientInfo: JsonObject): JsonObject {
  * @returns its capabilities, which are empty after an error; `null` if it does not speak it
  */
 export function modernCapabilities(reply: JsonRpcReply): JsonObject | null {
-  if ('error' in reply) return isModernError(reply.error.code) ? {} : null;
+  if ('error' in reply) {
+    const isOther = saysItIsModern(reply.error) === false;
+    return isModernError(reply.error.code) && !isOther ? {} : null;
+  }
   const { supportedVersions, capabilities } = reply.result;
   const isModern = Array.isArray(supportedVersions) && supportedVersions.includes(MODERN_REVISION);
   if (!isModern) return null;

@@ -13,6 +13,7 @@ import { isJsonObject, numberOf, objectMember, type JsonObject } from '../../pro
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { isTerminal } from '../../protocol/task.ts';
 import { TASKS } from '../../protocol/translate/extensions.ts';
+import { saysItIsModern } from '../../protocol/unsupported-version.ts';
 import {
   legacyError,
   needs,
@@ -100,6 +101,8 @@ export class ModernCall {
   #taskId: string | null = null;
   #isCancelled = false;
   #hasRelisted = false;
+  /** Whether it was sent again since the server, which speaks its revision, refused that. */
+  #hasRepeated = false;
   /** URLs that the user was shown. */
   readonly #visited = new Set<string>();
 
@@ -343,8 +346,9 @@ export class ModernCall {
   }
 
   /** Tells whether an error can be mended by sending the request once more, and does what that needs. */
-  async #canSendAgain({ code, data }: JsonRpcErrorObject): Promise<boolean> {
+  async #canSendAgain(error: JsonRpcErrorObject): Promise<boolean> {
     const { server, doubt } = this.#session;
+    const { code, data } = error;
     switch (code) {
       case ErrorCode.headerMismatch:
         // The tool wants parameters in headers (streamable-http, "Client Behavior").
@@ -357,6 +361,11 @@ export class ModernCall {
         this.#withTasks = true;
         return true;
       case ErrorCode.unsupportedProtocolVersion:
+        // Behind one address some processes of a server can be older than others.
+        if (saysItIsModern(error) === true && !this.#hasRepeated) {
+          this.#hasRepeated = true;
+          return true;
+        }
         doubt();
         return false;
       default:

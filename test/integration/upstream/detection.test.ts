@@ -102,6 +102,11 @@ describe('the reply to the probe for the modern era', () => {
     ['an error of a legacy server', 400, { error: { code: -32600, message: 'm' } }],
     ['a result for everything', 200, { result: {} }],
     ['a modern result of another revision', 200, { result: { supportedVersions: ['2099-01-01'] } }],
+    [
+      'an error that names other revisions only',
+      400,
+      { error: { code: -32022, message: 'm', data: { supported: ['2099-01-01', '2025-11-25'] } } },
+    ],
   ])('decides against it with %s', async (_title, status, said) => {
     const server = await probed(({ body }, response) => {
       json(response, status, { jsonrpc: '2.0', id: body.id, ...said });

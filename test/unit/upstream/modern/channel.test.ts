@@ -356,6 +356,20 @@ test('an unsupported version makes the era doubtful', async () => {
   expect(field.last()).toMatchObject({ id: 1, error: { code: -32022 } });
 });
 
+test('a request whose version the server refuses, and names, is sent again once', async () => {
+  const field = await session();
+  await field.say(CALL);
+  const refused = { code: -32022, message: 'no', data: { supported: ['2026-07-28'] } };
+  const before = field.sent.length;
+  await field.fail(refused);
+  expect(field.sent).toHaveLength(before + 1);
+  expect(field.request()).toEqual(field.sent.at(-2)!.request);
+  expect(field.doubts()).toBe(0);
+  await field.fail(refused);
+  expect(field.doubts()).toBe(1);
+  expect(field.last()).toMatchObject({ id: 1, error: { code: -32022 } });
+});
+
 // Rule back-13.
 test('refused credentials are told with their status', async () => {
   const field = await session();
