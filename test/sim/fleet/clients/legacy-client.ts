@@ -6,12 +6,9 @@ import { simulation } from '../../engine/simulation.ts';
 import type { Surroundings } from '../caller.ts';
 import { OUTCOME_WITHIN_MS } from '../checker.ts';
 import { type Broken, sendOverHttp, TOO_LATE } from '../client.ts';
+import type { LegacyRevision } from './legacy-plans.ts';
 import type { Message } from '../servers/sessions.ts';
 import { bearerOf, renewToken } from '../tokens.ts';
-
-/** Revisions in which a client can be asked for a form. */
-export type LegacyRevision = '2025-11-25' | '2025-06-18';
-export const LEGACY_PROTOCOL: LegacyRevision = '2025-11-25';
 
 export interface LegacyRequest {
   readonly caller: string;

@@ -2,7 +2,9 @@
 import { below, choose } from '../../engine/random.ts';
 import type { ServerTraits } from '../servers/traits.ts';
 import { TOOLS, type Tool } from '../servers/tools.ts';
-import { LEGACY_PROTOCOL, type LegacyRevision } from './legacy-client.ts';
+
+/** Revisions in which a client can be asked for a form. */
+export type LegacyRevision = '2025-11-25' | '2025-06-18';
 
 export interface LegacyCall {
   readonly id: number;
@@ -31,7 +33,7 @@ export interface PlannedSession {
 }
 
 /** What a session or a call that was kept does not say. */
-export const USUAL_SESSION = { revision: LEGACY_PROTOCOL } as const;
+export const USUAL_SESSION = { revision: '2025-11-25' } as const;
 export const USUAL_LEGACY_CALL = { cancelsAfterMs: null } as const;
 
 type Some<Item> = readonly [Item, ...Item[]];
