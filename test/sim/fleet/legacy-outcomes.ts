@@ -5,6 +5,7 @@ import type { History } from './history.ts';
 import { isAboutToListen, isOverOrAsked, isUndisturbed, waitsInVain } from './outcomes.ts';
 import type { Deed, Journal } from './servers/journal.ts';
 import { asksOnItsStream } from './servers/tools.ts';
+import { isModern } from './servers/traits.ts';
 
 /** So long it takes until a server hears that a call is cancelled. */
 const CANCELLED_WITHIN_MS = 3_000;
@@ -59,7 +60,7 @@ function checkAnswers(history: History, name: string, journal: Journal, violate:
     violate(5, `${name} goes on with a state that is not its own`);
   }
   // A server that keeps nothing is sent nothing twice, whatever breaks.
-  const isCertain = history.server.transport === 'modern' || isUndisturbed(history);
+  const isCertain = isModern(history.server) || isUndisturbed(history);
   if (isCertain && journal.count('answered again', name) > 0) {
     violate(5, `${name} got answers too many`);
   }

@@ -1,11 +1,13 @@
 /** Histories of legacy clients in front of a server of 2026-07-28: the other direction. */
 import { below, choose } from '../engine/random.ts';
 import type { PlannedSession } from './clients/legacy-plans.ts';
-import { isOfProcess } from './faults.ts';
+import { faultsOf, isOfProcess, type PlannedFault } from './faults.ts';
 import type { History } from './history.ts';
-import { PLAIN_SERVER, type ServerTraits } from './servers/traits.ts';
+import { isOverStdio, PLAIN_SERVER, type ServerTraits } from './servers/traits.ts';
 import { TOOLS, type Tool } from './servers/tools.ts';
 
+const MOST_FAULTS = 4;
+const LATEST_NTH = 6;
 const MOST_SESSIONS = 4;
 const MOST_CALLS = 4;
 const BEGIN_WITHIN_MS = 8_000;
@@ -19,33 +21,46 @@ const MODERN_TOOLS = TOOLS.filter((tool) => tool !== 'abandons') as [Tool, ...To
 
 /** @returns the history with its faults and settings, and nothing else of it. @param name of what is drawn */
 export function behindModern(history: History, name: string): History {
-  const { faults, gateway } = history;
+  const { gateway } = history;
+  const server = traitsOf(`${name}:server`);
   return {
     ...history,
     // Nothing is parked.
     gateway: { ...gateway, release: 'never', maxParked: null, pingInterval: null, maxHold: null },
-    server: traitsOf(`${name}:server`),
+    server,
     listeners: [],
     calls: [],
     legacy: sessionsOf(name),
-    faults: faults.filter(({ kind }) => !isOfProcess(kind)),
+    faults: faultsFor(history, server),
   };
+}
+
+function faultsFor(
+  { seed, replicas, gateway, hasStore, faults }: History,
+  server: ServerTraits,
+): readonly PlannedFault[] {
+  if (!isOverStdio(server)) return faults.filter(({ kind }) => !isOfProcess(kind));
+  const isFit = ({ kind }: PlannedFault) =>
+    (gateway.identity === 'none' || kind !== 'clock') && (hasStore || !kind.startsWith('store-'));
+  const counts = { below: MOST_FAULTS + 1, latestNth: LATEST_NTH, restarts: 0 };
+  return faultsOf(seed, { replicas, isOverStdio: true }, counts).filter(isFit);
 }
 
 function traitsOf(name: string): ServerTraits {
   const oneIn = (count: number, why: string) => below(`${name}:${why}`, count) === 0;
   const number = (why: string, end: number) => below(`${name}:${why}`, end);
+  const isProcess = oneIn(3, 'stdio');
   return {
     ...PLAIN_SERVER,
-    transport: 'modern',
+    transport: isProcess ? 'modern-stdio' : 'modern',
     hasStore: false,
     repliesWithJson: oneIn(3, 'json'),
     takesAnswersMs: oneIn(4, 'takes-slowly') ? number('takes-answers', 1_500) : 0,
     reports: choose(`${name}:reports`, ['burst', 'at-once', 'steadily']),
     draws: oneIn(8, 'draws'),
-    forgetsAtMs: oneIn(6, 'forgets') ? number('forgets-at', LONGEST_RUN_MS) : null,
+    forgetsAtMs: !isProcess && oneIn(6, 'forgets') ? number('forgets-at', LONGEST_RUN_MS) : null,
     dallies: choose(`${name}:dallies`, [0, 0, 1, 3]),
-    wantsHeaders: oneIn(3, 'headers'),
+    wantsHeaders: !isProcess && oneIn(3, 'headers'),
     endsListeningMs: oneIn(4, 'ends-listening') ? 500 + number('ends-after', 4_000) : null,
   };
 }

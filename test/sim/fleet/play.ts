@@ -27,7 +27,9 @@ import { startServer } from './servers/listener.ts';
 import { issueTokens, startIssuer } from './tokens.ts';
 import type { Changing } from './servers/requests.ts';
 import type { ServerOptions } from './servers/sessions.ts';
+import { ModernStdioServers } from './servers/modern-stdio.ts';
 import { StdioServers } from './servers/stdio.ts';
+import { isModern, isOverStdio } from './servers/traits.ts';
 import { Strikes } from './strikes.ts';
 
 export interface Played {
@@ -294,8 +296,9 @@ function callsOf({ calls, legacy }: History): { name: string; workMs: number }[]
 
 /** Starts a server, or says what is started where a gateway starts processes. */
 function startAny(options: ServerOptions): Changing {
-  if (options.traits.transport !== 'stdio') return startServer(PORTS.upstream, options);
-  const servers = new StdioServers(options);
+  const { traits } = options;
+  if (!isOverStdio(traits)) return startServer(PORTS.upstream, options);
+  const servers = isModern(traits) ? new ModernStdioServers(options) : new StdioServers(options);
   processes().run = (start) => runInShell(start, () => (self) => servers.serve(self));
   return servers;
 }

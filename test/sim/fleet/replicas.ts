@@ -12,6 +12,7 @@ import { processAt } from '../network/places.ts';
 import { DIALECT_PATHS } from './clients/dialects.ts';
 import type { History } from './history.ts';
 import { runWorker } from './workers.ts';
+import { isModern, isOverStdio } from './servers/traits.ts';
 import { AUDIENCE, ISSUER } from './tokens.ts';
 // A gateway loads them when it needs them, which takes time that is not virtual.
 import '@fastify/http-proxy';
@@ -51,14 +52,13 @@ function settings(options: ReplicaOptions): string {
         id: 'mcp',
         path: '/mcp',
         ...(calls.some(({ dialect }) => dialect !== null) && { dialects: DIALECT_PATHS }),
-        upstream:
-          transport === 'stdio'
-            ? { command: 'simulated' }
-            : {
-                url: `http://127.0.0.1:${PORTS.upstream}/${path}`,
-                ...(identity === 'jwt-forwarded' && { authorization: 'forward' }),
-                ...(pingInterval !== null && { pingInterval }),
-              },
+        upstream: isOverStdio(options.server)
+          ? { command: 'simulated' }
+          : {
+              url: `http://127.0.0.1:${PORTS.upstream}/${path}`,
+              ...(identity === 'jwt-forwarded' && { authorization: 'forward' }),
+              ...(pingInterval !== null && { pingInterval }),
+            },
         // Shorter than the time within which a client expects an outcome.
         calls: { maxDuration: '80s', ...(maxHold !== null && { maxHold }) },
         tasks: { promote: 'interactive', after: '2s', ttl: '70s' },
@@ -66,7 +66,7 @@ function settings(options: ReplicaOptions): string {
         sessions: {
           concurrency,
           // Nothing else ends what a client has left without a word.
-          ...(transport === 'modern' && { idleTimeout: '10s' }),
+          ...(isModern(options.server) && { idleTimeout: '10s' }),
           ...(maxSessions !== null && { max: maxSessions, maxPerPrincipal: maxSessions }),
         },
       },

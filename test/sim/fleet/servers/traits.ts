@@ -3,7 +3,7 @@ import { below, choose } from '../../engine/random.ts';
 
 export interface ServerTraits {
   /** `modern` is 2026-07-28 over HTTP, without a session. */
-  readonly transport: 'streamable-http' | 'http-sse' | 'stdio' | 'modern';
+  readonly transport: 'streamable-http' | 'http-sse' | 'stdio' | 'modern' | 'modern-stdio';
   /** The official SDK that it is built with, which runs as it is; `null` for a model. */
   readonly sdk: 'typescript-1' | null;
   /** Whether its streams can be resumed: its events have ids, and it keeps them. */
@@ -151,6 +151,16 @@ function modelOf(seed: number): ServerTraits {
     writesLog: false,
     ...{ dallies: 0, wantsHeaders: false, endsListeningMs: null },
   };
+}
+
+/** Whether a server speaks 2026-07-28 and nothing else. */
+export function isModern({ transport }: ServerTraits): boolean {
+  return transport === 'modern' || transport === 'modern-stdio';
+}
+
+/** Whether it is a process that the gateway starts. */
+export function isOverStdio({ transport }: ServerTraits): boolean {
+  return transport === 'stdio' || transport === 'modern-stdio';
 }
 
 /** Each trait less. */
