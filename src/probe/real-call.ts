@@ -56,7 +56,12 @@ export async function tryRealCall(
   const report = (outcome: RealCallReport['outcome'], answerMs: number | null = null) => {
     return { tool, outcome, answerMs, problem: null };
   };
-  const { listener, told } = listening();
+  // Such a question can be of the session, as that for its roots, and of no call.
+  const { listener, told } = listening((id, method) => {
+    if (!call.asksBeside) return false;
+    call.respond(id, declinedReplyTo(method), {}).catch(() => {});
+    return true;
+  });
   const params = { name: tool, arguments: args };
   const call = session.call('tools/call', () => params, listener, {});
   let isTaken = false;
@@ -68,7 +73,7 @@ export async function tryRealCall(
   if (first?.type === 'replied') return { ...report('not-asked'), ...endOf(first.reply) };
   if (first?.type === 'lost') return report('failed');
   const point = call.resumable();
-  if (first === null || call.asksBeside || point?.task !== null) {
+  if (first === null || point?.task !== null) {
     await call.cancel('the probe ends', {});
     call.abandon();
     return report(first !== null ? 'not-asked' : isTaken ? 'failed' : 'held-back');
@@ -87,12 +92,15 @@ export async function tryRealCall(
   return end?.type === 'replied' ? report('resumed', answerMs) : report('late');
 }
 
-function listening() {
+/** @param takes whether it does what a question needs itself */
+function listening(takes: (id: ServerRequestId, method: string) => boolean = () => false) {
   const { promise: told, resolve } = Promise.withResolvers<Told>();
   const { promise: begun, resolve: resumed } = Promise.withResolvers<null>();
   const lost = (failure: UpstreamFailure) => resolve({ type: 'lost', failure });
   const listener: ExchangeListener = {
-    asked: (id, method) => resolve({ type: 'asked', id, method }),
+    asked: (id, method) => {
+      if (!takes(id, method)) resolve({ type: 'asked', id, method });
+    },
     replied: (reply) => resolve({ type: 'replied', reply }),
     notTaken: lost,
     lost,

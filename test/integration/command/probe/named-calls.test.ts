@@ -1,6 +1,7 @@
 /** A probe that calls the tool that the operator named. */
 import { describe, expect, test } from 'vitest';
 import { askName } from '../../../fixtures/servers/legacy-server.ts';
+import type { Tool } from '../../../fixtures/servers/legacy/tools.ts';
 import { startEverything } from '../../../fixtures/processes.ts';
 import { json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
 import { kept, legacy, probing, report } from '../../../fixtures/probing.ts';
@@ -14,6 +15,16 @@ describe('a call that the operator named', () => {
     expect(realCall).toMatchObject({ tool: 'ask', outcome: 'resumed' });
     expect(JSON.stringify(advice.config)).toContain('when-resumable');
     expect(server.sessions).toBe(0);
+  });
+
+  test('is not mistaken for what the server asks beside it', async () => {
+    const ask: Tool = async (asking) => {
+      const { roots } = await asking.server.listRoots();
+      return roots.length === 0 ? askName(asking) : 'nobody asked';
+    };
+    const server = await legacy({ tools: { ask }, keepsEvents: true });
+    const { realCall } = await report(server.url, ...call);
+    expect(realCall).toMatchObject({ tool: 'ask', outcome: 'resumed' });
   });
 
   test('verifies nothing where it asks nothing', async () => {
